@@ -1,0 +1,407 @@
+"""`TaskActor`: a Pykka actor that is a task on the event loop instead of a thread, so it can be killed."""
+
+# pyright: reportPrivateUsage=false
+# The modules of this package are one unit, and Pykka has its extension points for new actor types in private names.
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import itertools
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import anyio
+import anyio.lowlevel
+from pykka import Actor, ActorDeadError, ActorRegistry, messages
+from pykka._envelope import Envelope
+from pykka._introspection import get_attr_directly
+
+from conduit_supervision.events import Killed, ZombieFound
+from conduit_supervision.exits import KILLED, NORMAL, SHUTDOWN, Exit, ExitReason, Ignore, Shutdown, reason_of
+from conduit_supervision.future import TaskFuture
+from conduit_supervision.inbox import Inbox
+
+if TYPE_CHECKING:
+    from conduit_supervision.ref import TaskActorRef
+    from conduit_supervision.system import ActorSystem
+
+logger = logging.getLogger("conduit_supervision")
+
+current_system: contextvars.ContextVar[ActorSystem | None] = contextvars.ContextVar("current_system", default=None)
+
+_numbers = itertools.count(1)
+_FAIR = 16
+"""After so many messages in a row the actor gives the loop a turn, even if no handler awaited anything."""
+
+
+class TaskActor(Actor):
+    """An actor on the event loop of its `ActorSystem`.
+
+    Subclass it as you would `pykka.ThreadingActor`; `on_start`, `on_stop`, `on_failure`, `on_receive` and the methods
+    that a proxy calls may be plain or ``async``. One message is handled at a time.
+
+    Invariants:
+        - `lifespan` is entered before `on_start` and left after `on_stop`, in the actor's own task.
+        - An asker always gets an answer: the result, the exception, or `pykka.ActorDeadError`.
+        - `kill` ends it whatever it awaits. Code that swallows the cancellation keeps nobody waiting: after
+          `zombie_after` seconds the actor counts as ended, and as a zombie until it really is.
+        - A handler runs in a copy of the context (contextvars) of whoever sent the message.
+    """
+
+    registered: ClassVar[bool] = True
+    """False keeps the class out of `pykka.ActorRegistry`: right for short-lived workers."""
+
+    one_shot: ClassVar[bool] = False
+    """True ends the actor, with reason "normal", after the first message that it handled."""
+
+    trap_exits: ClassVar[bool] = False
+    """True turns the abnormal end of a linked actor into an `Exit` message instead of the actor's own end."""
+
+    zombie_after: ClassVar[float] = 1.0
+    """Seconds that a killed actor has for its clean-up before it counts as a zombie."""
+
+    supervises: ClassVar[bool] = False
+    """True for supervisors."""
+
+    supervisor: TaskActorRef[Any] | None = None
+    """The supervisor that started this actor, if one did."""
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        # Pykka's own fields, without its uuid4: per-call actors are started often.
+        self.actor_urn = f"urn:conduit:actor:{next(_numbers)}"
+        self._inbox = Inbox()
+        self.actor_inbox = cast("Any", self._inbox)
+        self.actor_stopped = threading.Event()
+        from conduit_supervision.ref import TaskActorRef
+
+        self._actor_ref: TaskActorRef[Self] = TaskActorRef(self)
+        self._system: ActorSystem | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._started: TaskFuture[None] = TaskFuture()
+        self._exit: ExitReason | None = None
+        self._wanted: ExitReason | None = None
+        self._leaving: ExitReason | None = None
+        self._current: Envelope[Any] | None = None
+        self._links: set[TaskActorRef[Any]] = set()
+        self._born = time.monotonic()
+        self._finished = False
+
+    # Pykka's extension points
+
+    @classmethod
+    def start(cls, *args: Any, **kwargs: Any) -> TaskActorRef[Self]:
+        """Start the actor in the current `ActorSystem`; the arguments go to ``__init__``.
+
+        Raises:
+            RuntimeError: no system is open here; use ``system.start(...)``.
+        """
+        system = current_system.get()
+        if system is None:
+            raise RuntimeError(f"{cls.__name__}.start() needs an open ActorSystem; or use system.start({cls.__name__})")
+        return system.start(cls, *args, **kwargs)
+
+    @staticmethod
+    def _create_actor_inbox() -> Any:
+        return Inbox()
+
+    @staticmethod
+    def _create_future() -> TaskFuture[Any]:
+        return TaskFuture()
+
+    def _start_actor_loop(self) -> None:
+        raise RuntimeError("a TaskActor is started by its ActorSystem")
+
+    @property
+    def actor_ref(self) -> TaskActorRef[Self]:
+        """The reference by which others reach this actor."""
+        return self._actor_ref
+
+    @property
+    def actor_system(self) -> ActorSystem:
+        """The system that the actor lives in."""
+        assert self._system is not None, "the actor is not started yet"
+        return self._system
+
+    # For subclasses
+
+    def lifespan(self) -> AbstractAsyncContextManager[object]:
+        """An async context manager around the whole life; override it to hold resources."""
+        return _no_lifespan()
+
+    def on_start(self) -> Any:
+        """Runs first. `Ignore` refuses to start; any other exception is a failed start."""
+
+    def on_stop(self) -> Any:
+        """Runs last, unless the actor failed or was killed. What it raises is the exit reason."""
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Any:
+        """Runs instead of `on_stop` after an unhandled exception."""
+
+    def init_ack(self) -> None:
+        """Count as started from now on, before the lifespan's entry is done (Erlang's ``proc_lib:init_ack``).
+
+        A failure after this is a crash under the restart rules; one before it is a failed start.
+        """
+        self._started.set_if_pending(None)
+
+    def link(self, ref: TaskActorRef[Any]) -> None:
+        """Tie two lives together: if one ends abnormally the other ends with the same reason, unless it traps exits."""
+        other = ref.actor()
+        if other is None or other._exit is not None:
+            self._linked_down(ref, KILLED if other is None else cast("ExitReason", other._exit))
+            return
+        self._links.add(ref)
+        other._links.add(self._actor_ref)
+
+    def unlink(self, ref: TaskActorRef[Any]) -> None:
+        """Undo `link`."""
+        self._links.discard(ref)
+        other = ref.actor()
+        if other is not None:
+            other._links.discard(self._actor_ref)
+
+    # The life, run as one task by the system
+
+    async def _run(self) -> None:
+        reason: ExitReason | None = None
+        try:
+            with anyio.CancelScope() as self._scope:
+                if self._wanted is not None:
+                    self._scope.cancel()
+                reason = await self._live()
+            if reason is None:  # the scope was cancelled
+                reason = self._wanted or KILLED
+        except anyio.get_cancelled_exc_class():
+            reason = self._wanted or KILLED  # the system goes down
+            raise
+        except BaseException as error:
+            reason = self._wanted or reason_of(error)
+            if not isinstance(error, (Exception, BaseExceptionGroup)):
+                raise
+        finally:
+            self._finish(reason or KILLED)
+            self._finished = True
+            self.actor_system._forget_zombie(self._actor_ref)
+
+    async def _live(self) -> ExitReason:
+        lifespan = self.lifespan() if type(self).lifespan is not TaskActor.lifespan else None
+        if lifespan is None:
+            return await self._work()
+        reason: ExitReason | None = None
+        async with lifespan:
+            reason = await self._work()
+        # A lifespan that swallowed what ended the actor leaves no reason.
+        return reason or NORMAL
+
+    async def _work(self) -> ExitReason:
+        if type(self).on_start is not TaskActor.on_start:
+            await _maybe(self.on_start())
+        self._started.set_if_pending(None)
+        try:
+            reason = await self._receive_loop()
+        except Shutdown as wish:
+            reason = reason_of(wish)
+        except Exception as error:
+            if type(self).on_failure is not TaskActor.on_failure and not isinstance(error, _CONTROL):
+                await _maybe(self.on_failure(type(error), error, error.__traceback__))
+            raise
+        self.actor_stopped.set()
+        if type(self).on_stop is not TaskActor.on_stop:
+            await _maybe(self.on_stop())
+        return reason
+
+    async def _receive_loop(self) -> ExitReason:
+        inbox = self._inbox
+        in_a_row = 0
+        while True:
+            if self._leaving is not None:
+                return self._leaving
+            item = inbox.pop()
+            if item is None:
+                in_a_row = 0
+                await inbox.wait(self._is_leaving)
+                continue
+            in_a_row += 1
+            if in_a_row % _FAIR == 0:
+                await anyio.lowlevel.checkpoint()
+            envelope, context = item
+            if isinstance(envelope.message, messages._ActorStop):
+                self.actor_stopped.set()
+                self._reply(envelope, True)
+                return NORMAL
+            await self._handle(envelope, context)
+            if self.one_shot:
+                return NORMAL
+
+    def _is_leaving(self) -> bool:
+        return self._leaving is not None
+
+    async def _handle(self, envelope: Envelope[Any], context: contextvars.Context) -> None:
+        self._current = envelope
+        try:
+            # The handler itself, and each step of the coroutine that it may return, run in the sender's context.
+            result = context.run(self._handle_receive, envelope.message)
+            if inspect.iscoroutine(result):
+                result = await _InContext(cast("Coroutine[Any, Any, Any]", result), context)
+            elif isinstance(result, Awaitable) and not isinstance(result, TaskFuture):
+                result = await _InContext(_await(cast("Awaitable[Any]", result)), context)
+        except Exception as error:
+            if envelope.reply_to is None or isinstance(error, _CONTROL):
+                raise
+            logger.debug("%s raised to its asker", self, exc_info=error)
+            cast("TaskFuture[Any]", envelope.reply_to).fail_if_pending(error)
+        else:
+            self._reply(envelope, result)
+        self._current = None
+
+    def _reply(self, envelope: Envelope[Any], result: Any) -> None:
+        if envelope.reply_to is not None:
+            cast("TaskFuture[Any]", envelope.reply_to).set_if_pending(result)
+
+    def _handle_receive(self, message: Any) -> Any:
+        match message:
+            case messages.ProxyCall(attr_path, args, kwargs):
+                return get_attr_directly(self, attr_path)(*args, **kwargs)
+            case messages.ProxyGetAttr(attr_path):
+                return get_attr_directly(self, attr_path)
+            case messages.ProxySetAttr(attr_path, value):
+                return setattr(get_attr_directly(self, attr_path[:-1]), attr_path[-1], value)
+            case _:
+                return self.on_receive(message)
+
+    # The end; everything below runs on the loop
+
+    def _request_shutdown(self) -> None:
+        """Leave after the message in hand."""
+        if self._leaving is None:
+            self._leaving = SHUTDOWN
+            self.actor_stopped.set()
+            self._inbox.wake()
+
+    def _kill(self, reason: ExitReason = KILLED) -> None:
+        """Interrupt now, answer all askers now, and wait for nothing."""
+        if self._exit is not None or self._wanted is not None:
+            return
+        self._wanted = reason
+        self.actor_stopped.set()
+        if self._scope is not None:
+            self._scope.cancel()
+        self._fail_askers()
+        system = self.actor_system
+        if reason is KILLED:
+            system.emit(Killed(self._actor_ref))
+        system.call_later(self.zombie_after, self._give_up_on, reason)
+
+    def _give_up_on(self, reason: ExitReason) -> None:
+        if self._finished:
+            return
+        logger.error("%s swallows its cancellation: it is abandoned, and a zombie until it ends", self)
+        self.actor_system._add_zombie(self._actor_ref)
+        self.actor_system.emit(ZombieFound(self._actor_ref))
+        self._finish(reason)
+
+    def _finish(self, reason: ExitReason) -> None:
+        """Tell everybody. Exactly once: a zombie's real end comes second and is silent."""
+        if self._exit is not None:
+            return
+        self._exit = reason
+        watched = self._actor_ref.ended.awaited or self._started.awaited
+        self.actor_stopped.set()
+        if self.registered:
+            ActorRegistry.unregister(self._actor_ref)
+        self.actor_system._forget(self._actor_ref)
+        if not self._started.done():
+            error = reason.exception or ActorDeadError(f"{self._actor_ref} ended before it had started")
+            self._started.fail_if_pending(error)
+        if reason.kind == "error" and not watched and not isinstance(reason.exception, Ignore):
+            # Nobody watches it, so the log is the only place where this is seen.
+            logger.error("%s failed", self, exc_info=reason.exception)
+        self._fail_askers()
+        self._actor_ref.ended.set_if_pending(reason)
+        for ref in list(self._links):
+            other = ref.actor()
+            if other is not None:
+                other._links.discard(self._actor_ref)
+                other._linked_down(self._actor_ref, reason)
+        self._links.clear()
+
+    def _linked_down(self, ref: TaskActorRef[Any], reason: ExitReason) -> None:
+        if self.trap_exits:
+            self._inbox.put(Envelope(Exit(ref, reason)))
+        elif reason.abnormal:
+            self._kill(reason)
+
+    def _fail_askers(self) -> None:
+        error = ActorDeadError(f"{self._actor_ref} ended before it handled the message")
+        current, self._current = self._current, None
+        if current is not None and current.reply_to is not None:
+            cast("TaskFuture[Any]", current.reply_to).fail_if_pending(error)
+        while (item := self._inbox.pop()) is not None:
+            future = cast("TaskFuture[Any] | None", item[0].reply_to)
+            if future is None:
+                continue
+            if isinstance(item[0].message, messages._ActorStop):
+                future.set_if_pending(True)
+            else:
+                future.fail_if_pending(error)
+
+
+_CONTROL = (Ignore, Shutdown)
+"""Not failures of a message but wishes of the actor: they end it even when somebody asked."""
+
+
+class _InContext:
+    """Drives a coroutine so that each of its steps runs in `context`, while the task around it stays the same."""
+
+    __slots__ = ("_context", "_coroutine")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], context: contextvars.Context) -> None:
+        self._coroutine = coroutine
+        self._context = context
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        run, coroutine = self._context.run, self._coroutine
+        step: Callable[..., Any] = coroutine.send
+        argument: Any = None
+        try:
+            while True:
+                try:
+                    yielded = run(step, argument)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    argument = yield yielded
+                    step = coroutine.send
+                except BaseException as error:  # noqa: BLE001 (thrown into the coroutine, as `yield from` does)
+                    argument = error
+                    step = coroutine.throw
+        finally:
+            coroutine.close()
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+async def _maybe(result: Any) -> None:
+    if isinstance(result, Awaitable):
+        await result
+
+
+@asynccontextmanager
+async def _no_lifespan() -> AsyncIterator[None]:
+    yield
+
+
+__all__ = ["TaskActor", "current_system"]
