@@ -28,7 +28,8 @@ class RestartPolicy:
     `reset_after` gives the whole budget back.
 
     Attributes:
-        initial, maximum, factor, jitter: the back-off between restarts ("full" jitter: uniform between 0 and the delay).
+        initial, maximum, factor, jitter: the back-off between restarts; "full" jitter draws uniformly between 0 and
+            the delay.
     """
 
     max_restarts: int = 5

@@ -1,0 +1,133 @@
+"""`Admission`: how many calls run at once, and who is next."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass, field
+
+import anyio
+
+from conduit_actors.errors import Overloaded
+from conduit_actors.limits import Limits
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    server_id: str
+    principal: str | None
+    admitted: anyio.Event = field(default_factory=anyio.Event)
+    inside: bool = False
+
+
+class Admission:
+    """Bounds on running calls: in all, per server and per principal; and on waiting ones.
+
+    Places are given round-robin between principals, and within a principal between servers, in order of arrival. So a
+    principal with a thousand waiting calls delays another's first by one place at most, and a server that is full
+    does not hold up calls to others.
+
+    Invariant: whenever a waiter could be admitted it has been; so a newcomer that fits may go ahead of all who wait.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._running = 0
+        self._of_server: Counter[str] = Counter()
+        self._of_principal: Counter[str | None] = Counter()
+        self._queues: OrderedDict[str | None, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
+        self._waiting = 0
+
+    @property
+    def running(self) -> int:
+        """Calls that have a place."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for one."""
+        return self._waiting
+
+    async def enter(self, server_id: str, principal: str | None) -> None:
+        """Take a place, waiting for it if need be. Give it back with `leave`.
+
+        Raises:
+            Overloaded: the queue is full.
+        """
+        if self._fits(server_id, principal):
+            self._take(server_id, principal)
+            return
+        if self._waiting >= self._limits.queue:
+            raise Overloaded(f"too many calls are waiting ({self._waiting}); try again later", server_id=server_id)
+        waiter = _Waiter(server_id, principal)
+        self._queues.setdefault(principal, OrderedDict()).setdefault(server_id, deque()).append(waiter)
+        self._waiting += 1
+        try:
+            await waiter.admitted.wait()
+        except BaseException:
+            if waiter.inside:
+                self.leave(server_id, principal)
+            else:
+                self._drop(waiter)
+            raise
+
+    def leave(self, server_id: str, principal: str | None) -> None:
+        """Give a place back; whoever can use it gets it."""
+        self._running -= 1
+        _decrease(self._of_server, server_id)
+        _decrease(self._of_principal, principal)
+        if self._waiting:
+            self._admit()
+
+    def _fits(self, server_id: str, principal: str | None) -> bool:
+        limits = self._limits
+        return (
+            (limits.max_concurrency is None or self._running < limits.max_concurrency)
+            and (limits.per_server is None or self._of_server[server_id] < limits.per_server)
+            and (limits.per_principal is None or self._of_principal[principal] < limits.per_principal)
+        )
+
+    def _take(self, server_id: str, principal: str | None) -> None:
+        self._running += 1
+        self._of_server[server_id] += 1
+        self._of_principal[principal] += 1
+
+    def _admit(self) -> None:
+        """Give places to waiters until none of them fits."""
+        while (waiter := self._next()) is not None:
+            self._waiting -= 1
+            self._take(waiter.server_id, waiter.principal)
+            waiter.inside = True
+            waiter.admitted.set()
+
+    def _next(self) -> _Waiter | None:
+        for principal, servers in self._queues.items():
+            for server_id, queue in servers.items():
+                if not self._fits(server_id, principal):
+                    continue
+                waiter = queue.popleft()
+                # Whoever was served goes to the end of the line, principal and server alike.
+                servers.move_to_end(server_id)
+                self._queues.move_to_end(principal)
+                self._forget_if_empty(principal, server_id)
+                return waiter
+        return None
+
+    def _drop(self, waiter: _Waiter) -> None:
+        self._waiting -= 1
+        self._queues[waiter.principal][waiter.server_id].remove(waiter)
+        self._forget_if_empty(waiter.principal, waiter.server_id)
+
+    def _forget_if_empty(self, principal: str | None, server_id: str) -> None:
+        servers = self._queues[principal]
+        if not servers[server_id]:
+            del servers[server_id]
+        if not servers:
+            del self._queues[principal]
+
+
+def _decrease(counter: Counter[str] | Counter[str | None], key: str | None) -> None:
+    left = counter[key] - 1  # pyright: ignore[reportArgumentType]
+    if left:
+        counter[key] = left  # pyright: ignore[reportArgumentType]
+    else:
+        del counter[key]  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,267 @@
+"""A model's arguments: parsed, repaired where the schema says so, and validated. Never guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, cast
+
+import jsonschema_rs
+
+from conduit_actors.errors import InvalidArguments
+
+_MAX_DEPTH = 100
+_MAX_ERRORS = 3
+
+
+def parse_arguments(value: object, *, max_chars: int = 10_000_000, max_echo: int = 500) -> dict[str, Any]:
+    """The JSON object that a model gave as arguments, as text or already decoded.
+
+    Absent, empty and blank text is ``{}``. Everything that is not an object is refused, and so is what JSON does not
+    have: NaN and infinities, duplicate keys, truncated text.
+
+    Raises:
+        InvalidArguments: with the reason, and at most `max_echo` characters of the text.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        parsed: object = dict(cast("Mapping[str, Any]", value))
+    elif isinstance(value, str):
+        if len(value) > max_chars:
+            raise InvalidArguments(f"the arguments are {len(value)} characters long; at most {max_chars} are taken")
+        if not value.strip():
+            return {}
+        parsed = _loads(value, max_echo)
+    else:
+        parsed = value
+    if not isinstance(parsed, dict):
+        raise InvalidArguments(f"the arguments must be a JSON object, not {_kind(parsed)}")
+    arguments = cast("dict[str, Any]", parsed)
+    if _too_deep(arguments):
+        raise InvalidArguments(f"the arguments are nested more than {_MAX_DEPTH} levels deep")
+    return arguments
+
+
+def _loads(text: str, max_echo: int) -> object:
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not JSON")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the key {twice[:80]!r} is given twice")
+        return found
+
+    try:
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+    except RecursionError:
+        raise InvalidArguments("the arguments are nested too deeply") from None
+    except ValueError as error:
+        echo = text if len(text) <= max_echo else f"{text[:max_echo]}..."
+        raise InvalidArguments(f"the arguments are not valid JSON: {error}. They were: {echo}") from None
+
+
+def _kind(value: object) -> str:
+    names = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _too_deep(value: object) -> bool:
+    level: list[object] = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            if isinstance(item, (dict, list))
+            for child in (cast("dict[str, object]", item).values() if isinstance(item, dict) else cast("list[object]", item))
+        ]
+        if not level:
+            return False
+    return True
+
+
+class ArgumentValidator:
+    """Checks arguments against one tool's input schema.
+
+    The dialect is the schema's ``$schema``, else 2020-12. Only local references are followed, nothing is fetched. A
+    schema that is itself invalid validates nothing and says so in `problem`; the server then has to check.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, max_echo: int = 500) -> None:
+        self._schema = schema
+        self._max_echo = max_echo
+        self._validator: Any = None
+        self.problem: str | None = None
+        self._repairable = _has_repairs(schema)
+        if _too_deep(schema):
+            self.problem = "its input schema is nested too deeply, so arguments are not checked"
+            return
+        try:
+            self._validator = _compile(schema)
+        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
+            self.problem = f"its input schema is not valid, so arguments are not checked: {str(error).splitlines()[0][:200]}"
+
+    def repair(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Drop a null where the property is optional and not nullable; decode JSON text where only an object or a
+        list is wanted. The input is not changed."""
+        if not self._repairable:
+            return dict(arguments)
+        return _repair_object(self._schema, self._schema, arguments, depth=0)
+
+    def validate(self, arguments: Mapping[str, Any]) -> None:
+        """Return if the arguments fit.
+
+        Raises:
+            InvalidArguments: with path and reason of the first faults, bounded in size.
+        """
+        if self._validator is None or self._validator.is_valid(arguments):
+            return
+        faults: list[str] = []
+        for error in self._validator.iter_errors(arguments):
+            path = ".".join(str(part) for part in error.instance_path) or "the arguments"
+            faults.append(f"{path}: {error.message}")
+            if len(faults) == _MAX_ERRORS:
+                break
+        text = "; ".join(fault if len(fault) <= self._max_echo else f"{fault[: self._max_echo]}..." for fault in faults)
+        raise InvalidArguments(f"the arguments do not fit the tool: {text[: self._max_echo]}")
+
+
+def _compile(schema: Mapping[str, Any]) -> Any:
+    # The linear engine cannot be stalled by a hostile pattern, but has no look-around; patterns that need it run in
+    # an engine that backtracks, within a bound.
+    try:
+        return _validator(schema, jsonschema_rs.RegexOptions())
+    except (ValueError, TypeError):
+        return _validator(schema, jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000))
+
+
+def _validator(schema: Mapping[str, Any], pattern_options: Any) -> Any:
+    return jsonschema_rs.validator_for(dict(schema), pattern_options=pattern_options, retriever=_refuse_to_fetch)
+
+
+def _refuse_to_fetch(uri: str) -> NoReturn:
+    raise ValueError(f"references to other documents are not followed: {uri[:100]}")
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    given = schema.get("type")
+    if isinstance(given, str):
+        return {given}
+    return {one for one in cast("list[Any]", given) if isinstance(one, str)} if isinstance(given, list) else set()
+
+
+def _resolve(root: Mapping[str, Any], schema: object) -> Mapping[str, Any] | None:
+    """The schema itself, or what its local ``$ref`` points to; None where that cannot be told."""
+    for _ in range(16):
+        if not isinstance(schema, Mapping):
+            return None
+        found = cast("Mapping[str, Any]", schema)
+        reference = found.get("$ref")
+        if reference is None:
+            return found
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        target: object = root
+        for part in reference[1:].split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            target = cast("Mapping[str, Any]", target).get(name) if isinstance(target, Mapping) else None
+        schema = target
+    return None
+
+
+def _alternatives(root: Mapping[str, Any], schema: object) -> list[Mapping[str, Any]] | None:
+    """The schemas one of which must hold; None where that cannot be told."""
+    resolved = _resolve(root, schema)
+    if resolved is None:
+        return None
+    union = resolved.get("anyOf", resolved.get("oneOf"))
+    if not isinstance(union, list):
+        return [resolved]
+    found = [_resolve(root, one) for one in cast("list[Any]", union)]
+    return None if any(one is None for one in found) else cast("list[Mapping[str, Any]]", found)
+
+
+def _takes(root: Mapping[str, Any], schema: object, kind: str) -> bool:
+    """Whether a value of this JSON type could be meant by the schema. In doubt it could."""
+    alternatives = _alternatives(root, schema)
+    if alternatives is None:
+        return True
+    for one in alternatives:
+        if "const" in one:
+            if _json_type(one["const"]) == kind:
+                return True
+            continue
+        if "enum" in one and isinstance(one["enum"], list):
+            if any(_json_type(value) == kind for value in cast("list[Any]", one["enum"])):
+                return True
+            continue
+        types = _types(one)
+        if one.get("nullable") is True and kind == "null":
+            return True
+        if kind in types or (not types and "anyOf" not in one and "properties" not in one and "items" not in one):
+            return True
+    return False
+
+
+def _json_type(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _repair_object(
+    root: Mapping[str, Any], schema: Mapping[str, Any], value: Mapping[str, Any], depth: int
+) -> dict[str, Any]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or depth > _MAX_DEPTH:
+        return dict(value)
+    known = cast("Mapping[str, Any]", properties)
+    given = schema.get("required")
+    required: Sequence[Any] = cast("list[Any]", given) if isinstance(given, list) else ()
+    repaired: dict[str, Any] = {}
+    for name, item in value.items():
+        if name not in known:
+            repaired[name] = item
+        elif item is None and name not in required and not _takes(root, known[name], "null"):
+            continue
+        else:
+            repaired[name] = _repair_value(root, known[name], item, depth + 1)
+    return repaired
+
+
+def _repair_value(root: Mapping[str, Any], schema: object, value: Any, depth: int) -> Any:
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        wanted = {kind for kind in ("object", "array") if _takes(root, schema, kind)}
+        if wanted and not _takes(root, schema, "string"):
+            decoded = _decoded(value)
+            if _json_type(decoded) in wanted:
+                value = decoded
+    resolved = _resolve(root, schema)
+    if resolved is None:
+        return value
+    if isinstance(value, dict):
+        return _repair_object(root, resolved, cast("dict[str, Any]", value), depth)
+    items = resolved.get("items")
+    if isinstance(value, list) and isinstance(items, Mapping) and depth <= _MAX_DEPTH:
+        return [_repair_value(root, items, item, depth + 1) for item in cast("list[Any]", value)]
+    return value
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _has_repairs(schema: Mapping[str, Any]) -> bool:
+    return isinstance(schema.get("properties"), Mapping) and bool(schema["properties"])

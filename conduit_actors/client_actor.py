@@ -1,0 +1,100 @@
+"""`ClientActor`: owns one MCP session for its whole life, in its own task.
+
+It opens the connection in its lifespan, tells the hub's actor, and then only waits. When the connection ends, however
+it ends, the actor crashes with the cause; whether and when it is started again is its supervisor's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from pykka import ActorRef
+
+from conduit_actors.connection import Connection, open_connection
+from conduit_actors.errors import ConduitError, ServerUnavailable
+from conduit_actors.table import Slot, SlotKey
+from conduit_supervision import Shutdown, TaskActor
+
+
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """A new incarnation of a slot's client begins to connect."""
+
+    key: SlotKey
+    client: ActorRef[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The handshake and the first tool list are done."""
+
+    key: SlotKey
+    client: ActorRef[Any]
+    connection: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """The server's tool list was read again and differs."""
+
+    key: SlotKey
+    client: ActorRef[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    error: Exception
+
+
+class ClientActor(TaskActor):
+    """Holds one connection. Crashes with `ServerUnavailable` when it ends.
+
+    Args:
+        slot: the row of the server table that this client serves; it is only read here.
+        hub: the hub's actor, which hears of each step.
+    """
+
+    def __init__(self, slot: Slot, hub: ActorRef[Any]) -> None:
+        super().__init__()
+        self._slot = slot
+        self._hub = hub
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        # Connecting may take its whole time-out: the supervisor does not wait for it, and a failure is a crash.
+        self.init_ack()
+        self._hub.tell(Connecting(self._slot.key, self.actor_ref))
+        try:
+            connecting = open_connection(
+                self._slot.server, principal=self._slot.principal, on_tools_changed=self._tools_changed
+            )
+            connection = await connecting.__aenter__()
+        except ConduitError as error:
+            if self._slot.probing:
+                # A parked server's probe found it still down: no crash, and no restart before the next probe.
+                raise Shutdown(error) from error
+            raise
+        try:
+            self._hub.tell(Connected(self._slot.key, self.actor_ref, connection))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch, connection)
+                yield
+                tasks.cancel_scope.cancel()
+        finally:
+            await connecting.__aexit__(None, None, None)
+
+    async def _watch(self, connection: Connection) -> None:
+        await connection.closed.wait()
+        error = connection.failure or ServerUnavailable("the connection was closed", server_id=self._slot.server.id)
+        self.actor_ref.tell(_Lost(error))
+
+    def _tools_changed(self) -> None:
+        self._hub.tell(ToolsChanged(self._slot.key, self.actor_ref))
+
+    def on_receive(self, message: object) -> None:
+        if isinstance(message, _Lost):
+            raise message.error

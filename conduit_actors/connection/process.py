@@ -1,0 +1,169 @@
+"""`ServerProcess`: a child process in a group of its own, that is always ended and always reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, cast
+
+import anyio
+from mcp.client.stdio import get_default_environment
+
+from conduit_actors.errors import ServerUnavailable
+from conduit_actors.server import Server
+
+_WITH_PARENT = Path(__file__).with_name("with_parent.py")
+_POLL_SECONDS = 0.05
+_KILL_SECONDS = 1.0
+_MAX_STDERR_LINE = 2_000
+
+
+class ServerProcess:
+    """A running MCP server program.
+
+    Invariants: it leads a session and process group of its own; `stop` ends the whole group, grandchildren of
+    wrappers like ``npx`` included, within ``2 * shutdown_grace`` plus one second, and leaves no zombie.
+    """
+
+    def __init__(self, server: Server) -> None:
+        """Start it.
+
+        Raises:
+            ServerUnavailable: there is no such command, or it cannot be run.
+        """
+        assert server.command is not None
+        environment = get_default_environment() | dict(server.env or {})
+        command = [_find(server, environment), *server.args]
+        if sys.platform == "linux":
+            command = [sys.executable, "-I", "-S", str(_WITH_PARENT), str(os.getpid()), *command]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=server.cwd,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise ServerUnavailable(
+                f"the server {server.id!r} cannot be started: {reason}", server_id=server.id
+            ) from error
+        self.pid = self._process.pid
+        self._grace = server.shutdown_grace
+        self.stderr_lines: deque[str] = deque(maxlen=server.stderr_lines)
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        return cast("IO[bytes]", self._process.stdin)
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        return cast("IO[bytes]", self._process.stdout)
+
+    @property
+    def stderr(self) -> IO[bytes]:
+        return cast("IO[bytes]", self._process.stderr)
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs. Reaps it."""
+        return self._process.poll()
+
+    async def wait_exit(self) -> int:
+        """Wait until the program itself has ended, whoever holds its pipes, and reap it."""
+        if self.returncode is None and hasattr(os, "pidfd_open"):
+            try:
+                descriptor = os.pidfd_open(self.pid)
+            except OSError:
+                descriptor = -1
+            if descriptor >= 0:
+                try:
+                    await anyio.wait_readable(descriptor)
+                finally:
+                    os.close(descriptor)
+        while (status := self.returncode) is None:
+            await anyio.sleep(_POLL_SECONDS)
+        return status
+
+    async def drain_stderr(self) -> None:
+        """Read stderr to its end; keep the last lines, each cut to a bound."""
+        rest = b""
+        while chunk := await read_some(self.stderr):
+            *lines, rest = (rest + chunk).split(b"\n")
+            rest = rest[-_MAX_STDERR_LINE:]
+            for line in lines:
+                text = line[:_MAX_STDERR_LINE].decode("utf-8", "replace").rstrip()
+                if text:
+                    self.stderr_lines.append(text)
+        if rest:
+            self.stderr_lines.append(rest.decode("utf-8", "replace").rstrip())
+
+    async def stop(self) -> int | None:
+        """Close stdin; wait; SIGTERM to the group; wait; SIGKILL to the group. Call it shielded.
+
+        Returns the exit status if the program ended before it was signalled.
+        """
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+        with anyio.move_on_after(self._grace):
+            await self.wait_exit()
+        status = self.returncode
+        # A leader that went does not mean that its children did.
+        if self._signal_group(signal.SIGTERM):
+            with anyio.move_on_after(self._grace):
+                await self.wait_exit()
+                while self._signal_group(0):
+                    await anyio.sleep(_POLL_SECONDS / 2)
+            self._signal_group(signal.SIGKILL)
+        with anyio.move_on_after(_KILL_SECONDS):
+            await self.wait_exit()
+        for pipe in (self.stdout, self.stderr):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        return status
+
+    def _signal_group(self, number: int) -> bool:
+        """Signal the group; False when nothing of it is left."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # e.g. a group of zombies that somebody else has to reap (macOS)
+            return self.returncode is None
+        return True
+
+
+def _find(server: Server, environment: Mapping[str, str]) -> str:
+    command = cast("str", server.command)
+    if os.sep in command:
+        return command
+    found = shutil.which(command, path=environment.get("PATH"))
+    if found is None:
+        raise ServerUnavailable(
+            f"the server {server.id!r} cannot be started: there is no command {command!r}", server_id=server.id
+        )
+    return found
+
+
+async def read_some(pipe: IO[bytes]) -> bytes:
+    """The next bytes of a non-blocking pipe; empty at its end."""
+    while True:
+        try:
+            return os.read(pipe.fileno(), 65_536)
+        except BlockingIOError:
+            await anyio.wait_readable(pipe)
+        except (OSError, ValueError):
+            return b""

@@ -1,0 +1,1 @@
+"""What ``conduit-actors demo`` runs: two example servers, recorded model turns, and the tour itself."""

@@ -1,0 +1,264 @@
+"""Who may call what: `Policy`, its rules, and how they decide.
+
+A pattern is a glob on the raw ``server/tool``: ``*`` matches any run of characters and ``?`` one character, slashes
+included; the first slash of the subject separates server and tool. A pattern without a slash is for the server: ``github``
+means ``github/*``, and ``*`` means everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+from conduit_actors.errors import ConfigurationError
+
+Action: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInput:
+    """One question to a policy. `arguments` is None where they are not known, as in a listing.
+
+    Attributes:
+        annotations: what the *host* declared of the tool; never what its server says of itself.
+        taint: servers whose output is in the model's context.
+    """
+
+    server_id: str
+    tool: str
+    principal: str | None = None
+    taint: frozenset[str] = frozenset()
+    annotations: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    arguments: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern with conditions; all of them must hold. Made by `rule` and `tainted`, or by a plain string.
+
+    Attributes:
+        taint_by: holds for a call whose taint has a server that this glob matches.
+        principal: a glob on the principal.
+        annotations: host-declared annotations that the tool must have.
+        when: called with the arguments; in a listing, where there are none, it counts as possible.
+    """
+
+    pattern: str
+    taint_by: str | None = None
+    principal: str | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    when: Callable[[Mapping[str, Any]], bool] | None = None
+
+    def matches_name(self, server_id: str, tool: str) -> bool:
+        """Whether the pattern fits, whatever the conditions."""
+        return _glob(_whole(self.pattern)).match(f"{server_id}/{tool}") is not None
+
+    def matches(self, call: PolicyInput) -> bool:
+        """Whether the rule applies to this call."""
+        if not self.matches_name(call.server_id, call.tool):
+            return False
+        if self.taint_by is not None:
+            taint = _glob(self.taint_by)
+            if not any(taint.match(server) for server in call.taint):
+                return False
+        if self.principal is not None and (
+            call.principal is None or _glob(self.principal).match(call.principal) is None
+        ):
+            return False
+        if any(call.annotations.get(key) != value for key, value in self.annotations.items()):
+            return False
+        return self.when is None or call.arguments is None or bool(self.when(call.arguments))
+
+    @property
+    def conditional(self) -> bool:
+        """Whether more than the name decides."""
+        return bool(self.taint_by or self.principal or self.annotations or self.when)
+
+    @property
+    def specificity(self) -> int:
+        """The number of literal characters of the pattern."""
+        return sum(character not in "*?" for character in _whole(self.pattern))
+
+    def __str__(self) -> str:
+        if self.taint_by is not None:
+            return f"tainted({self.pattern!r}, by={self.taint_by!r})"
+        return f"{self.pattern!r}{' with conditions' if self.conditional else ''}"
+
+
+def tainted(pattern: str, by: str = "*") -> Rule:
+    """A rule for calls made after output of a server that `by` matches came into the context (the tool's own server too)."""
+    return Rule(pattern, taint_by=by)
+
+
+def rule(
+    pattern: str,
+    *,
+    principal: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    when: Callable[[Mapping[str, Any]], bool] | None = None,
+) -> Rule:
+    """A rule with conditions on the principal, on host-declared annotations, or on the arguments."""
+    return Rule(pattern, principal=principal, annotations=dict(annotations or {}), when=when)
+
+
+RuleLike: TypeAlias = str | Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy says of a call, and why."""
+
+    action: Action
+    reason: str
+    rule: str | None = None
+
+
+_NOTHING_MATCHES = Decision("deny", "no rule of the policy allows it")
+
+
+class Policy:
+    """Allow, ask and deny rules.
+
+    A matching deny rule wins. Among the matching allow and ask rules the most specific pattern (most literal
+    characters) decides, and a tie asks. What no rule matches is denied.
+
+    Raises:
+        ConfigurationError: a rule is neither a pattern nor a `Rule`.
+    """
+
+    def __init__(
+        self, allow: Iterable[RuleLike] = (), ask: Iterable[RuleLike] = (), deny: Iterable[RuleLike] = ()
+    ) -> None:
+        self.allow = _rules("allow", allow)
+        self.ask = _rules("ask", ask)
+        self.deny = _rules("deny", deny)
+        self._conditional = any(one.conditional for one in (*self.allow, *self.ask, *self.deny))
+        self._decided: dict[tuple[str, str], Decision] = {}
+
+    def __repr__(self) -> str:
+        parts = ((name, getattr(self, name)) for name in ("allow", "ask", "deny"))
+        return f"Policy({', '.join(f'{name}=[{_listed(rules)}]' for name, rules in parts if rules)})"
+
+    def decide(self, call: PolicyInput) -> Decision:
+        """The decision for one call. The same input gives the same decision."""
+        if self._conditional:
+            return self._decide(call)
+        key = (call.server_id, call.tool)
+        decision = self._decided.get(key)
+        if decision is None:
+            if len(self._decided) > 10_000:  # names come from servers; the cache must not grow with their fantasy
+                self._decided.clear()
+            decision = self._decided[key] = self._decide(call)
+        return decision
+
+    def _decide(self, call: PolicyInput) -> Decision:
+        for one in self.deny:
+            if one.matches(call):
+                return Decision("deny", f"denied by the rule {one}", str(one))
+        best: Decision | None = None
+        best_specificity = -1
+        # Ask rules come first, so that an allow rule has to be more specific to win.
+        for action, rules in (("ask", self.ask), ("allow", self.allow)):
+            for one in rules:
+                if one.specificity > best_specificity and one.matches(call):
+                    best_specificity = one.specificity
+                    best = Decision(action, f"{'asks' if action == 'ask' else 'allowed'} by the rule {one}", str(one))
+        return best or _NOTHING_MATCHES
+
+    def explain(
+        self,
+        server_id: str,
+        tool: str,
+        *,
+        principal: str | None = None,
+        taint: Collection[str] = (),
+        annotations: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> str:
+        """One sentence: what happens to such a call, and which rule decides."""
+        call = PolicyInput(server_id, tool, principal, frozenset(taint), dict(annotations or {}), arguments)
+        decision = self._decide(call)
+        return f"{server_id}/{tool}: {decision.action}, {decision.reason}"
+
+    def may_allow(
+        self,
+        server_id: str,
+        tool: str,
+        principal: str | None = None,
+        *,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Whether some call of the tool could be allowed or asked for: whether it is worth offering to a model."""
+        call = PolicyInput(server_id, tool, principal, annotations=dict(annotations or {}))
+        for one in self.deny:
+            # A deny rule that looks at arguments or taint does not forbid every call.
+            if one.when is None and one.taint_by is None and one.matches(call):
+                return False
+        return any(
+            one.matches(call) or (one.taint_by is not None and one.matches_name(server_id, tool))
+            for one in (*self.allow, *self.ask)
+        )
+
+    def dead_rules(self, tools: Collection[tuple[str, str]], pending: Collection[str] = ()) -> list[str]:
+        """Rules that can never match: there is no such server, or it has no such tool.
+
+        Args:
+            tools: (server id, raw name) of all known tools.
+            pending: servers whose tools are not known yet; a rule that may be meant for one of them is not judged.
+        """
+        dead: list[str] = []
+        for action, rules in (("allow", self.allow), ("ask", self.ask), ("deny", self.deny)):
+            for one in rules:
+                server = _glob(_whole(one.pattern).partition("/")[0])
+                if any(server.match(server_id) for server_id in pending):
+                    continue
+                if not any(one.matches_name(server_id, tool) for server_id, tool in tools):
+                    dead.append(f"the {action} rule {one} matches no tool")
+        return dead
+
+
+PolicySource: TypeAlias = Policy | Callable[[str | None], Policy]
+"""A policy, or a function that gives each principal's."""
+
+
+def policy_for(source: PolicySource, principal: str | None) -> Policy:
+    """The policy of one principal."""
+    return source if isinstance(source, Policy) else source(principal)
+
+
+ASK_EVERYTHING = Policy(ask=["*"])
+"""The policy of a hub that was given none."""
+
+
+def _rules(kind: str, given: Iterable[RuleLike]) -> tuple[Rule, ...]:
+    if isinstance(given, (str, Rule)):
+        raise ConfigurationError(f"Policy.{kind} is a list of rules, not one rule")
+    rules: list[Rule] = []
+    for one in given:
+        if isinstance(one, str):
+            one = Rule(one)
+        elif not isinstance(one, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"Policy.{kind} has a rule that is neither a pattern nor a Rule: {one!r}")
+        if not one.pattern:
+            raise ConfigurationError(f"Policy.{kind} has an empty pattern")
+        rules.append(one)
+    return tuple(rules)
+
+
+def _listed(rules: Sequence[Rule]) -> str:
+    return ", ".join(str(one) for one in rules)
+
+
+def _whole(pattern: str) -> str:
+    return pattern if "/" in pattern else f"{pattern}/*"
+
+
+@lru_cache(maxsize=4_096)
+def _glob(pattern: str) -> re.Pattern[str]:
+    # Runs of stars are one star: it keeps matching linear enough for patterns that somebody typed.
+    parts = re.split(r"(\*+|\?)", pattern)
+    translated = [".*" if part.startswith("*") else "." if part == "?" else re.escape(part) for part in parts if part]
+    return re.compile("".join(translated) + r"\Z", re.DOTALL)

@@ -1,0 +1,217 @@
+"""The spans of one governed call.
+
+    execute_tool files__read          INTERNAL   the whole call
+    ├─ conduit.approval               INTERNAL   only if somebody was asked
+    ├─ conduit.hooks before|after     INTERNAL   only if there are hooks
+    └─ tools/call read                CLIENT     one for each attempt on the wire
+
+Each span ends exactly once, and the first outcome wins: a call is classified here, not by an exception that passes
+through a context manager, since OpenTelemetry's own leave killed and cancelled calls without a status.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import baggage, context, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from conduit_telemetry import names
+from conduit_telemetry.metrics import bounded_tool, instruments
+from conduit_telemetry.redaction import Redactor
+
+_tracer = trace.get_tracer(names.INSTRUMENTATION)
+_open: weakref.WeakSet[_OpenSpan] = weakref.WeakSet()
+_redactor = Redactor(max_chars=500)
+_forward_baggage = False
+
+
+class _OpenSpan:
+    """A span that ends exactly once."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self._started = time.perf_counter()
+        self._ended = False
+        if span.is_recording():
+            _open.add(self)
+
+    @property
+    def context(self) -> Context:
+        """A context in which the span is the current one."""
+        return trace.set_span_in_context(self.span)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make it the current span; within one coroutine frame only."""
+        token = context.attach(self.context)
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    def set(self, attributes: Mapping[str, Any]) -> None:
+        """Add attributes."""
+        if self.span.is_recording():
+            self.span.set_attributes(attributes)
+
+    def finish(self, error_type: str | None = None, description: str | None = None) -> float | None:
+        """End it; ERROR with `error_type`, else unset. The duration in seconds, or None if it had ended before."""
+        if self._ended:
+            return None
+        self._ended = True
+        _open.discard(self)
+        if error_type is not None and self.span.is_recording():
+            self.span.set_attribute(names.ERROR_TYPE, error_type)
+            text = None if description is None else _redactor.text(description)
+            self.span.set_status(Status(StatusCode.ERROR, text))
+        self.span.end()
+        return time.perf_counter() - self._started
+
+
+class CallSpan(_OpenSpan):
+    """``execute_tool NAME``: the whole of a governed call."""
+
+    def __init__(self, *, name: str, server_id: str, tool: str, call_id: str | None, taint: frozenset[str]) -> None:
+        attributes: dict[str, Any] = {
+            names.OPERATION_NAME: "execute_tool",
+            names.TOOL_NAME: name,
+            names.TOOL_TYPE: "extension",
+            names.SERVER_ID: server_id,
+        }
+        if call_id is not None:
+            attributes[names.TOOL_CALL_ID] = call_id
+        if taint:
+            attributes[names.TAINT] = sorted(taint)
+        super().__init__(_tracer.start_span(f"{names.SPAN_EXECUTE_TOOL} {name}", attributes=attributes))
+        self._name = name
+        self._server_id = server_id
+        instruments().in_flight.add(1, {names.SERVER_ID: server_id})
+
+    def decided(self, action: str, rule: str | None) -> None:
+        """Note the policy's decision."""
+        if self.span.is_recording():
+            self.span.set_attribute(names.POLICY_ACTION, action)
+            if rule is not None:
+                self.span.set_attribute(names.POLICY_RULE, rule)
+
+    def end(
+        self,
+        outcome: str,
+        *,
+        error_type: str | None = None,
+        description: str | None = None,
+        attempts: int = 0,
+        truncated: bool = False,
+    ) -> None:
+        """End it with the call's outcome: "ok", "tool_error" or the code of an error. Later calls do nothing."""
+        if self._ended:
+            return
+        self.set({names.OUTCOME: outcome, names.ATTEMPTS: attempts, names.TRUNCATED: truncated})
+        seconds = self.finish(error_type, description)
+        tool = bounded_tool(self._name)
+        common: dict[str, Any] = {names.SERVER_ID: self._server_id}
+        made = instruments()
+        made.in_flight.add(-1, common)
+        made.calls.add(1, {**common, names.OUTCOME: outcome})
+        attributes = {names.TOOL_NAME: tool}
+        if error_type is not None:
+            attributes[names.ERROR_TYPE] = error_type
+        made.execute_tool.record(seconds or 0.0, attributes)
+
+
+class RequestSpan(_OpenSpan):
+    """``tools/call NAME``: one attempt on the wire."""
+
+    def __init__(self, tool: str, attributes: Mapping[str, Any], attempt: int) -> None:
+        self._attributes = {
+            names.METHOD_NAME: "tools/call",
+            names.OPERATION_NAME: "execute_tool",
+            names.TOOL_NAME: tool,
+            **attributes,
+        }
+        shown = self._attributes if attempt == 1 else {**self._attributes, names.ATTEMPT: attempt}
+        super().__init__(
+            _tracer.start_span(f"{names.SPAN_TOOLS_CALL} {tool}", kind=SpanKind.CLIENT, attributes=shown)
+        )
+        self._tool = tool
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Make it current, without the host's baggage: that is not for servers, unless configured."""
+        target = self.context if _forward_baggage else baggage.clear(self.context)
+        token = context.attach(target)
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    def end(self, error_type: str | None = None, description: str | None = None) -> None:
+        """End it and record its duration."""
+        seconds = self.finish(error_type, description)
+        if seconds is not None:
+            attributes = {
+                key: value
+                for key, value in self._attributes.items()
+                if key not in (names.SESSION_ID, names.TOOL_NAME)
+            }
+            attributes[names.TOOL_NAME] = bounded_tool(self._tool)
+            if error_type is not None:
+                attributes[names.ERROR_TYPE] = error_type
+            instruments().operation.record(seconds, attributes)
+
+
+@contextmanager
+def stage_span(name: str, detail: str = "") -> Iterator[None]:
+    """A child span around a stage that takes time. It must not cross a task."""
+    stage = _OpenSpan(_tracer.start_span(f"{name} {detail}".rstrip()))
+    error: str | None = None
+    try:
+        with stage.current():
+            yield
+    except BaseException as failure:
+        error = names.ERROR_TYPES.get(getattr(failure, "code", ""), type(failure).__name__)
+        raise
+    finally:
+        seconds = stage.finish(error)
+        if name == names.SPAN_APPROVAL and seconds is not None:
+            instruments().approval_wait.record(seconds)
+
+
+@contextmanager
+def turn_span(provider: str, calls: int) -> Iterator[None]:
+    """A span around the calls of one model turn, when there are several."""
+    if calls < 2:
+        yield
+        return
+    turn = _OpenSpan(
+        _tracer.start_span(names.SPAN_TURN, attributes={names.TURN_PROVIDER: provider, names.TURN_CALLS: calls})
+    )
+    error: str | None = None
+    try:
+        with turn.current():
+            yield
+    except BaseException as failure:
+        error = type(failure).__name__
+        raise
+    finally:
+        turn.finish(error)
+
+
+def abort_open_spans() -> int:
+    """End every span that is still open, as aborted: one that never ends is never exported. How many there were."""
+    left = list(_open)
+    for one in left:
+        one.finish("aborted")
+    return len(left)
+
+
+def forward_baggage(forward: bool) -> None:
+    """Whether the host's baggage is sent to servers. Off by default."""
+    global _forward_baggage
+    _forward_baggage = forward
