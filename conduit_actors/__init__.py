@@ -1,1 +1,37 @@
-"""Being built."""
+"""An OTP-style supervision tree between an LLM agent and its MCP servers.
+
+    async with Hub("agents", servers=[Server("files", command="my-server")], policy=Policy(allow=["files/*"])) as hub:
+        listing = await adapters.tools(hub, "anthropic")
+        results = await listing.execute(response)
+"""
+
+from conduit_actors import errors
+from conduit_actors.approvals import Allow, ApprovalRequest, Deny
+from conduit_actors.hooks import Hook, HookCall
+from conduit_actors.hub import Client, Hub
+from conduit_actors.limits import Limits
+from conduit_actors.policy import Policy, rule, tainted
+from conduit_actors.results import ToolCall, ToolResult
+from conduit_actors.server import RestartPolicy, Server
+from conduit_actors.toolset import ExposedTool, ToolSet
+
+__all__ = [
+    "Allow",
+    "ApprovalRequest",
+    "Client",
+    "Deny",
+    "ExposedTool",
+    "Hook",
+    "HookCall",
+    "Hub",
+    "Limits",
+    "Policy",
+    "RestartPolicy",
+    "Server",
+    "ToolCall",
+    "ToolResult",
+    "ToolSet",
+    "errors",
+    "rule",
+    "tainted",
+]

@@ -125,6 +125,29 @@ class Admission:
             del self._queues[principal]
 
 
+class Place:
+    """One call's place. It can be given up for a while, e.g. while a person is asked, and is left once at the end."""
+
+    __slots__ = ("_admission", "_held", "_principal", "_server_id")
+
+    def __init__(self, admission: Admission, server_id: str, principal: str | None) -> None:
+        self._admission = admission
+        self._server_id = server_id
+        self._principal = principal
+        self._held = False
+
+    async def enter(self) -> None:
+        """Take the place. See `Admission.enter`."""
+        await self._admission.enter(self._server_id, self._principal)
+        self._held = True
+
+    def leave(self) -> None:
+        """Give it back; a second time does nothing."""
+        if self._held:
+            self._held = False
+            self._admission.leave(self._server_id, self._principal)
+
+
 def _decrease(counter: Counter[str] | Counter[str | None], key: str | None) -> None:
     left = counter[key] - 1  # pyright: ignore[reportArgumentType]
     if left:

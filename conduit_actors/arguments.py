@@ -111,6 +111,14 @@ class ArgumentValidator:
             return dict(arguments)
         return _repair_object(self._schema, self._schema, arguments, depth=0)
 
+    def fault(self, value: object) -> str | None:
+        """The first thing that is wrong with a value, or None. Bounded in size."""
+        if self._validator is None or self._validator.is_valid(value):
+            return None
+        error = next(iter(self._validator.iter_errors(value)))
+        path = ".".join(str(part) for part in error.instance_path) or "the root"
+        return f"{path}: {error.message}"[: self._max_echo]
+
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """Return if the arguments fit.
 
@@ -127,6 +135,14 @@ class ArgumentValidator:
                 break
         text = "; ".join(fault if len(fault) <= self._max_echo else f"{fault[: self._max_echo]}..." for fault in faults)
         raise InvalidArguments(f"the arguments do not fit the tool: {text[: self._max_echo]}")
+
+
+def check_output(validator: ArgumentValidator, structured: object) -> str | None:
+    """A warning if structured content does not fit the tool's output schema. The result is used all the same."""
+    if structured is None:
+        return "the tool promised structured content and sent none"
+    fault = validator.fault(structured)
+    return None if fault is None else f"the structured content does not fit the output schema: {fault}"
 
 
 def _compile(schema: Mapping[str, Any]) -> Any:

@@ -6,16 +6,15 @@ it ends, the actor crashes with the cause; whether and when it is started again 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 from pykka import ActorRef
 
 from conduit_actors.connection import Connection, open_connection
-from conduit_actors.errors import ConduitError, ServerUnavailable
+from conduit_actors.errors import ServerUnavailable
 from conduit_actors.table import Slot, SlotKey
 from conduit_supervision import Shutdown, TaskActor
 
@@ -47,7 +46,7 @@ class ToolsChanged:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    error: Exception
+    """The connection has ended."""
 
 
 class ClientActor(TaskActor):
@@ -58,43 +57,42 @@ class ClientActor(TaskActor):
         hub: the hub's actor, which hears of each step.
     """
 
+    # Its clean-up ends a process, in the worst case by force, and is bounded by the server's own grace.
+    zombie_after = 10.0
+
     def __init__(self, slot: Slot, hub: ActorRef[Any]) -> None:
         super().__init__()
         self._slot = slot
         self._hub = hub
+        self._connection: Connection | None = None
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncGenerator[None, None]:
         # Connecting may take its whole time-out: the supervisor does not wait for it, and a failure is a crash.
         self.init_ack()
         self._hub.tell(Connecting(self._slot.key, self.actor_ref))
         try:
-            connecting = open_connection(
-                self._slot.server, principal=self._slot.principal, on_tools_changed=self._tools_changed
-            )
-            connection = await connecting.__aenter__()
-        except ConduitError as error:
-            if self._slot.probing:
+            async with open_connection(
+                self._slot.server, on_tools_changed=self._tools_changed, on_closed=self._closed
+            ) as connection:
+                self._connection = connection
+                self._hub.tell(Connected(self._slot.key, self.actor_ref, connection))
+                yield
+        except ServerUnavailable as error:
+            if self._connection is None and self._slot.probing:
                 # A parked server's probe found it still down: no crash, and no restart before the next probe.
                 raise Shutdown(error) from error
             raise
-        try:
-            self._hub.tell(Connected(self._slot.key, self.actor_ref, connection))
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch, connection)
-                yield
-                tasks.cancel_scope.cancel()
-        finally:
-            await connecting.__aexit__(None, None, None)
 
-    async def _watch(self, connection: Connection) -> None:
-        await connection.closed.wait()
-        error = connection.failure or ServerUnavailable("the connection was closed", server_id=self._slot.server.id)
-        self.actor_ref.tell(_Lost(error))
+    def _closed(self) -> None:
+        if self.actor_ref.is_alive():
+            self.actor_ref.tell(_Lost())
 
     def _tools_changed(self) -> None:
-        self._hub.tell(ToolsChanged(self._slot.key, self.actor_ref))
+        if self._hub.is_alive():
+            self._hub.tell(ToolsChanged(self._slot.key, self.actor_ref))
 
     def on_receive(self, message: object) -> None:
         if isinstance(message, _Lost):
-            raise message.error
+            assert self._connection is not None and self._connection.failure is not None
+            raise self._connection.failure

@@ -16,7 +16,7 @@ Each slot lives in one of these states; every arrow is a message:
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 from pykka import ActorRef
+from pykka.messages import ProxyCall
 
 from conduit_actors.client_actor import ClientActor, Connected, Connecting, ToolsChanged
 from conduit_actors.errors import ConduitError, ConfigurationError, bounded
@@ -114,7 +115,7 @@ class HubActor(TaskActor):
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncGenerator[None, None]:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             yield
@@ -250,7 +251,7 @@ class HubActor(TaskActor):
             type="supervisor",
         )
         self._set(slot, "starting", probing=probing, connection=None)
-        owner: ActorRef[Any] = await self._clients.proxy().start_child(spec)
+        owner: ActorRef[Any] = await self._clients.ask(_start_child(spec), block=False)
         self._owners[slot.key] = owner
         owner.monitor(notify=self.actor_ref)
 
@@ -311,10 +312,15 @@ class HubActor(TaskActor):
             if owner == ref:
                 del self._owners[key]
                 self._live.pop(key, None)
-                self._park(self._table.slots[key])
+                if reason.exception is not None:
+                    self._park(self._table.slots[key])
                 return
 
     def _client_down(self, slot: Slot, reason: ExitReason) -> None:
+        if reason.kind == "shutdown" and reason.exception is None:
+            # The tree above us goes down, and the client did as it was told.
+            self._set(slot, "stopped", connection=None)
+            return
         connection = slot.connection
         tail = slot.stderr_tail if connection is None else tuple(connection.stderr_tail)
         self._set(slot, "restarting", connection=None, last_error=_cause(reason), stderr_tail=tail)
@@ -361,6 +367,11 @@ class ClientsSupervisor(DynamicSupervisor):
         hub = self.actor_system.whereis(self._hub_name)
         if hub is not None:
             hub.tell(ClientsUp(self.actor_ref))
+
+
+def _start_child(spec: ChildSpec) -> ProxyCall:
+    # What a proxy would send, without a proxy's look at every attribute of the supervisor.
+    return ProxyCall(attr_path=("start_child",), args=(spec,), kwargs={})
 
 
 def _stop_time(server: Server) -> float:

@@ -229,10 +229,6 @@ def policy_for(source: PolicySource, principal: str | None) -> Policy:
     return source if isinstance(source, Policy) else source(principal)
 
 
-ASK_EVERYTHING = Policy(ask=["*"])
-"""The policy of a hub that was given none."""
-
-
 def _rules(kind: str, given: Iterable[RuleLike]) -> tuple[Rule, ...]:
     if isinstance(given, (str, Rule)):
         raise ConfigurationError(f"Policy.{kind} is a list of rules, not one rule")
@@ -262,3 +258,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\*+|\?)", pattern)
     translated = [".*" if part.startswith("*") else "." if part == "?" else re.escape(part) for part in parts if part]
     return re.compile("".join(translated) + r"\Z", re.DOTALL)
+
+
+ASK_EVERYTHING = Policy(ask=["*"])
+"""The policy of a hub that was given none."""

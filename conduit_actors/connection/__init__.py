@@ -1,5 +1,6 @@
 """One MCP connection, from open to closed: transports, handshake, tool list, calls, death."""
 
-from conduit_actors.connection.session import Connection, RequestObserver, open_connection
+from conduit_actors.connection.sdk_span import own_span
+from conduit_actors.connection.session import Connection, open_connection
 
-__all__ = ["Connection", "RequestObserver", "open_connection"]
+__all__ = ["Connection", "open_connection", "own_span"]

@@ -13,7 +13,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import mcp_types as types
@@ -36,23 +37,12 @@ from conduit_actors.errors import OutcomeUnknown, ProtocolError, ServerUnavailab
 from conduit_actors.secrets import redactor_for
 from conduit_actors.server import Server
 from conduit_actors.sources import OnProgress
+from conduit_telemetry import names
 
 _RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _LIST_DEBOUNCE = 0.1
 _LISTEN_AGAIN = 1.0
 _MAX_INPUT_ROUNDS = 10
-
-
-class RequestObserver(Protocol):
-    """Hears of one request on the wire; telemetry."""
-
-    def sending(self, meta: dict[str, Any]) -> None:
-        """Just before the request is sent; may add to its ``_meta``."""
-        ...
-
-    def ended(self, *, is_error: bool = False, error: BaseException | None = None) -> None:
-        """The answer is there, or the reason that there is none."""
-        ...
 
 
 class Connection:
@@ -82,6 +72,7 @@ class Connection:
         self.quarantined: tuple[tuple[str, str], ...] = ()
         self._quarantine: list[tuple[str, str]] = []
         self._requests = 0
+        self._attributes: dict[str, Any] | None = None
 
     # What is known of the other side
 
@@ -114,9 +105,21 @@ class Connection:
         return tuple(self._redactor.text(line) for line in lines)
 
     @property
-    def network_transport(self) -> str | None:
-        """As OpenTelemetry names it: pipe for stdio, tcp for HTTP."""
-        return "pipe" if self._server.command else "tcp" if self._server.url else None
+    def span_attributes(self) -> dict[str, Any]:
+        """What the conventions want to know of the connection on each request's span."""
+        if self._attributes is None:
+            attributes: dict[str, Any] = {names.PROTOCOL_VERSION: self.protocol_version or ""}
+            if self._server.command is not None:
+                attributes[names.NETWORK_TRANSPORT] = "pipe"
+            if self._server.url is not None:
+                parts = urlsplit(self._server.url)
+                attributes |= {names.NETWORK_TRANSPORT: "tcp", names.NETWORK_PROTOCOL_NAME: "http"}
+                attributes[names.SERVER_ADDRESS] = parts.hostname or ""
+                attributes[names.SERVER_PORT] = parts.port or (443 if parts.scheme == "https" else 80)
+            if self.session_id is not None:
+                attributes[names.SESSION_ID] = self.session_id
+            self._attributes = attributes
+        return self._attributes
 
     # Calls
 
@@ -128,7 +131,6 @@ class Connection:
         timeout: float,
         on_progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
-        observer: RequestObserver | None = None,
     ) -> dict[str, Any]:
         """Send ``tools/call`` and give the result in wire form.
 
@@ -145,33 +147,20 @@ class Connection:
         mark = SendMark()
         token = current_mark.set(mark)
         self._requests += 1
-        out_meta: dict[str, Any] = dict(meta or {})
-        if observer is not None:
-            observer.sending(out_meta)
-        error: BaseException | None = None
-        raw: dict[str, Any] = {}
         try:
-            raw = await self._call(tool, dict(arguments), timeout, on_progress, out_meta)
-            return raw
+            return await self._call(tool, dict(arguments), timeout, on_progress, dict(meta or {}))
         except MCPError as failure:
-            error = self._from_rpc(failure, mark, tool, timeout)
-            raise error from failure
+            raise self._from_rpc(failure, mark, tool, timeout) from failure
         except ValidationError as failure:
-            error = ProtocolError(
+            raise ProtocolError(
                 f"the server {self._server.id!r} answered with something that is not a valid tool result",
                 server_id=self._server.id,
                 tool=tool,
-            )
-            raise error from failure
-        except BaseException as failure:
-            error = failure
-            raise
+            ) from failure
         finally:
             current_mark.reset(token)
             self._requests -= 1
             self.last_heard = time.monotonic()
-            if observer is not None:
-                observer.ended(is_error=raw.get("isError") is True, error=error)
 
     async def _call(
         self,

@@ -75,22 +75,22 @@ class TaskActor(Actor):
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         # Pykka's own fields, without its uuid4: per-call actors are started often.
         self.actor_urn = f"urn:conduit:actor:{next(_numbers)}"
-        self._inbox = Inbox()
-        self.actor_inbox = cast("Any", self._inbox)
+        self._actor_inbox = Inbox()
+        self.actor_inbox = cast("Any", self._actor_inbox)
         self.actor_stopped = threading.Event()
         from conduit_supervision.ref import TaskActorRef
 
         self._actor_ref: TaskActorRef[Self] = TaskActorRef(self)
-        self._system: ActorSystem | None = None
-        self._scope: anyio.CancelScope | None = None
-        self._started: TaskFuture[None] = TaskFuture()
-        self._exit: ExitReason | None = None
-        self._wanted: ExitReason | None = None
-        self._leaving: ExitReason | None = None
-        self._current: Envelope[Any] | None = None
-        self._links: set[TaskActorRef[Any]] = set()
-        self._born = time.monotonic()
-        self._finished = False
+        self._actor_system: ActorSystem | None = None
+        self._actor_scope: anyio.CancelScope | None = None
+        self._actor_started: TaskFuture[None] = TaskFuture()
+        self._actor_exit: ExitReason | None = None
+        self._actor_wanted: ExitReason | None = None
+        self._actor_leaving: ExitReason | None = None
+        self._actor_current: Envelope[Any] | None = None
+        self._actor_links: set[TaskActorRef[Any]] = set()
+        self._actor_born = time.monotonic()
+        self._actor_finished = False
 
     # Pykka's extension points
 
@@ -125,8 +125,8 @@ class TaskActor(Actor):
     @property
     def actor_system(self) -> ActorSystem:
         """The system that the actor lives in."""
-        assert self._system is not None, "the actor is not started yet"
-        return self._system
+        assert self._actor_system is not None, "the actor is not started yet"
+        return self._actor_system
 
     # For subclasses
 
@@ -153,63 +153,63 @@ class TaskActor(Actor):
 
         A failure after this is a crash under the restart rules; one before it is a failed start.
         """
-        self._started.set_if_pending(None)
+        self._actor_started.set_if_pending(None)
 
     def link(self, ref: TaskActorRef[Any]) -> None:
         """Tie two lives together: if one ends abnormally the other ends with the same reason, unless it traps exits."""
         other = ref.actor()
-        if other is None or other._exit is not None:
-            self._linked_down(ref, KILLED if other is None else cast("ExitReason", other._exit))
+        if other is None or other._actor_exit is not None:
+            self._actor_linked_down(ref, KILLED if other is None else cast("ExitReason", other._actor_exit))
             return
-        self._links.add(ref)
-        other._links.add(self._actor_ref)
+        self._actor_links.add(ref)
+        other._actor_links.add(self._actor_ref)
 
     def unlink(self, ref: TaskActorRef[Any]) -> None:
         """Undo `link`."""
-        self._links.discard(ref)
+        self._actor_links.discard(ref)
         other = ref.actor()
         if other is not None:
-            other._links.discard(self._actor_ref)
+            other._actor_links.discard(self._actor_ref)
 
     # The life, run as one task by the system
 
-    async def _run(self) -> None:
+    async def _actor_run(self) -> None:
         reason: ExitReason | None = None
         try:
-            with anyio.CancelScope() as self._scope:
-                if self._wanted is not None:
-                    self._scope.cancel()
-                reason = await self._live()
+            with anyio.CancelScope() as self._actor_scope:
+                if self._actor_wanted is not None:
+                    self._actor_scope.cancel()
+                reason = await self._actor_live()
             if reason is None:  # the scope was cancelled
-                reason = self._wanted or KILLED
+                reason = self._actor_wanted or KILLED
         except anyio.get_cancelled_exc_class():
-            reason = self._wanted or KILLED  # the system goes down
+            reason = self._actor_wanted or KILLED  # the system goes down
             raise
         except BaseException as error:
-            reason = self._wanted or reason_of(error)
+            reason = self._actor_wanted or reason_of(error)
             if not isinstance(error, (Exception, BaseExceptionGroup)):
                 raise
         finally:
-            self._finish(reason or KILLED)
-            self._finished = True
+            self._actor_finish(reason or KILLED)
+            self._actor_finished = True
             self.actor_system._forget_zombie(self._actor_ref)
 
-    async def _live(self) -> ExitReason:
+    async def _actor_live(self) -> ExitReason:
         lifespan = self.lifespan() if type(self).lifespan is not TaskActor.lifespan else None
         if lifespan is None:
-            return await self._work()
+            return await self._actor_work()
         reason: ExitReason | None = None
         async with lifespan:
-            reason = await self._work()
+            reason = await self._actor_work()
         # A lifespan that swallowed what ended the actor leaves no reason.
         return reason or NORMAL
 
-    async def _work(self) -> ExitReason:
+    async def _actor_work(self) -> ExitReason:
         if type(self).on_start is not TaskActor.on_start:
             await _maybe(self.on_start())
-        self._started.set_if_pending(None)
+        self._actor_started.set_if_pending(None)
         try:
-            reason = await self._receive_loop()
+            reason = await self._actor_receive_loop()
         except Shutdown as wish:
             reason = reason_of(wish)
         except Exception as error:
@@ -221,16 +221,16 @@ class TaskActor(Actor):
             await _maybe(self.on_stop())
         return reason
 
-    async def _receive_loop(self) -> ExitReason:
-        inbox = self._inbox
+    async def _actor_receive_loop(self) -> ExitReason:
+        inbox = self._actor_inbox
         in_a_row = 0
         while True:
-            if self._leaving is not None:
-                return self._leaving
+            if self._actor_leaving is not None:
+                return self._actor_leaving
             item = inbox.pop()
             if item is None:
                 in_a_row = 0
-                await inbox.wait(self._is_leaving)
+                await inbox.wait(self._actor_is_leaving)
                 continue
             in_a_row += 1
             if in_a_row % _FAIR == 0:
@@ -238,17 +238,17 @@ class TaskActor(Actor):
             envelope, context = item
             if isinstance(envelope.message, messages._ActorStop):
                 self.actor_stopped.set()
-                self._reply(envelope, True)
+                self._actor_reply(envelope, True)
                 return NORMAL
-            await self._handle(envelope, context)
+            await self._actor_handle(envelope, context)
             if self.one_shot:
                 return NORMAL
 
-    def _is_leaving(self) -> bool:
-        return self._leaving is not None
+    def _actor_is_leaving(self) -> bool:
+        return self._actor_leaving is not None
 
-    async def _handle(self, envelope: Envelope[Any], context: contextvars.Context) -> None:
-        self._current = envelope
+    async def _actor_handle(self, envelope: Envelope[Any], context: contextvars.Context) -> None:
+        self._actor_current = envelope
         try:
             # The handler itself, and each step of the coroutine that it may return, run in the sender's context.
             result = context.run(self._handle_receive, envelope.message)
@@ -262,10 +262,10 @@ class TaskActor(Actor):
             logger.debug("%s raised to its asker", self, exc_info=error)
             cast("TaskFuture[Any]", envelope.reply_to).fail_if_pending(error)
         else:
-            self._reply(envelope, result)
-        self._current = None
+            self._actor_reply(envelope, result)
+        self._actor_current = None
 
-    def _reply(self, envelope: Envelope[Any], result: Any) -> None:
+    def _actor_reply(self, envelope: Envelope[Any], result: Any) -> None:
         if envelope.reply_to is not None:
             cast("TaskFuture[Any]", envelope.reply_to).set_if_pending(result)
 
@@ -282,72 +282,72 @@ class TaskActor(Actor):
 
     # The end; everything below runs on the loop
 
-    def _request_shutdown(self) -> None:
+    def _actor_request_shutdown(self) -> None:
         """Leave after the message in hand."""
-        if self._leaving is None:
-            self._leaving = SHUTDOWN
+        if self._actor_leaving is None:
+            self._actor_leaving = SHUTDOWN
             self.actor_stopped.set()
-            self._inbox.wake()
+            self._actor_inbox.wake()
 
-    def _kill(self, reason: ExitReason = KILLED) -> None:
+    def _actor_kill(self, reason: ExitReason = KILLED) -> None:
         """Interrupt now, answer all askers now, and wait for nothing."""
-        if self._exit is not None or self._wanted is not None:
+        if self._actor_exit is not None or self._actor_wanted is not None:
             return
-        self._wanted = reason
+        self._actor_wanted = reason
         self.actor_stopped.set()
-        if self._scope is not None:
-            self._scope.cancel()
-        self._fail_askers()
+        if self._actor_scope is not None:
+            self._actor_scope.cancel()
+        self._actor_fail_askers()
         system = self.actor_system
         if reason is KILLED:
             system.emit(Killed(self._actor_ref))
-        system.call_later(self.zombie_after, self._give_up_on, reason)
+        system.call_later(self.zombie_after, self._actor_give_up_on, reason)
 
-    def _give_up_on(self, reason: ExitReason) -> None:
-        if self._finished:
+    def _actor_give_up_on(self, reason: ExitReason) -> None:
+        if self._actor_finished:
             return
         logger.error("%s swallows its cancellation: it is abandoned, and a zombie until it ends", self)
         self.actor_system._add_zombie(self._actor_ref)
         self.actor_system.emit(ZombieFound(self._actor_ref))
-        self._finish(reason)
+        self._actor_finish(reason)
 
-    def _finish(self, reason: ExitReason) -> None:
+    def _actor_finish(self, reason: ExitReason) -> None:
         """Tell everybody. Exactly once: a zombie's real end comes second and is silent."""
-        if self._exit is not None:
+        if self._actor_exit is not None:
             return
-        self._exit = reason
-        watched = self._actor_ref.ended.awaited or self._started.awaited
+        self._actor_exit = reason
+        watched = self.supervisor is not None or self._actor_ref.ended.awaited or self._actor_started.awaited
         self.actor_stopped.set()
         if self.registered:
             ActorRegistry.unregister(self._actor_ref)
         self.actor_system._forget(self._actor_ref)
-        if not self._started.done():
+        if not self._actor_started.done():
             error = reason.exception or ActorDeadError(f"{self._actor_ref} ended before it had started")
-            self._started.fail_if_pending(error)
+            self._actor_started.fail_if_pending(error)
         if reason.kind == "error" and not watched and not isinstance(reason.exception, Ignore):
             # Nobody watches it, so the log is the only place where this is seen.
             logger.error("%s failed", self, exc_info=reason.exception)
-        self._fail_askers()
+        self._actor_fail_askers()
         self._actor_ref.ended.set_if_pending(reason)
-        for ref in list(self._links):
+        for ref in list(self._actor_links):
             other = ref.actor()
             if other is not None:
-                other._links.discard(self._actor_ref)
-                other._linked_down(self._actor_ref, reason)
-        self._links.clear()
+                other._actor_links.discard(self._actor_ref)
+                other._actor_linked_down(self._actor_ref, reason)
+        self._actor_links.clear()
 
-    def _linked_down(self, ref: TaskActorRef[Any], reason: ExitReason) -> None:
+    def _actor_linked_down(self, ref: TaskActorRef[Any], reason: ExitReason) -> None:
         if self.trap_exits:
-            self._inbox.put(Envelope(Exit(ref, reason)))
+            self._actor_inbox.put(Envelope(Exit(ref, reason)))
         elif reason.abnormal:
-            self._kill(reason)
+            self._actor_kill(reason)
 
-    def _fail_askers(self) -> None:
+    def _actor_fail_askers(self) -> None:
         error = ActorDeadError(f"{self._actor_ref} ended before it handled the message")
-        current, self._current = self._current, None
+        current, self._actor_current = self._actor_current, None
         if current is not None and current.reply_to is not None:
             cast("TaskFuture[Any]", current.reply_to).fail_if_pending(error)
-        while (item := self._inbox.pop()) is not None:
+        while (item := self._actor_inbox.pop()) is not None:
             future = cast("TaskFuture[Any] | None", item[0].reply_to)
             if future is None:
                 continue

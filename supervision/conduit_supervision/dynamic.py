@@ -98,10 +98,10 @@ class DynamicSupervisor(Supervisor):
         for ref in workers:
             await ref.ended
 
-    def _finish(self, reason: Any) -> None:
+    def _actor_finish(self, reason: Any) -> None:
         for ref in list(self._workers):
             ref.kill()
-        super()._finish(reason)
+        super()._actor_finish(reason)
 
     def _find(self, child_id: object) -> Child:
         if isinstance(child_id, ActorRef):

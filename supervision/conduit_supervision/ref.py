@@ -106,7 +106,7 @@ class TaskActorRef(ActorRef[A]):
         # The actor ended while a message was put: nobody else would answer it.
         actor = self.actor()
         if actor is not None and self.ended.done():
-            self._on_loop(actor._fail_askers)
+            self._on_loop(actor._actor_fail_askers)
 
     # Life and death
 
@@ -122,7 +122,7 @@ class TaskActorRef(ActorRef[A]):
             future: TaskFuture[None] = TaskFuture()
             future.fail_if_pending(ActorDeadError(f"{self} not found"))
             return future
-        return actor._started
+        return actor._actor_started
 
     def wait(self) -> TaskFuture[ExitReason]:
         """A future of the actor's end."""
@@ -132,7 +132,7 @@ class TaskActorRef(ActorRef[A]):
         """Interrupt the actor at once. `on_stop` does not run; the lifespan is unwound by cancellation."""
         actor = self.actor()
         if actor is not None:
-            self._on_loop(actor._kill, reason)
+            self._on_loop(actor._actor_kill, reason)
 
     async def shutdown(self, timeout: float | None = 5.0) -> ExitReason:
         """Let the message in hand finish, leave the inbox, run `on_stop`; after `timeout` seconds kill.
@@ -141,7 +141,7 @@ class TaskActorRef(ActorRef[A]):
         """
         actor = self.actor()
         if actor is not None and not self.ended.done():
-            self._on_loop(actor._request_shutdown)
+            self._on_loop(actor._actor_request_shutdown)
             with anyio.move_on_after(timeout):
                 return await self.ended
             self.kill()
@@ -155,6 +155,6 @@ class TaskActorRef(ActorRef[A]):
         return Monitor(self, notify=notify, callback=callback)
 
     def _on_loop(self, function: Callable[..., object], *args: object) -> None:
-        system: ActorSystem | None = getattr(self.actor(), "_system", None)
+        system: ActorSystem | None = getattr(self.actor(), "_actor_system", None)
         if system is not None:
             system.run_soon(function, *args)

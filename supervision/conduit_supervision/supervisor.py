@@ -47,6 +47,10 @@ class _RestartDue:
     generation: int
 
 
+class TooManyRestarts(Exception):
+    """The cause of a supervisor's exit where the last child left none: it was killed, or ended normally too often."""
+
+
 class Supervisor(TaskActor):
     """Starts its children in order, restarts them by its strategy, and stops them in reverse order.
 
@@ -252,6 +256,8 @@ class Supervisor(TaskActor):
         assert child.ref is not None
         self.actor_system.emit(ChildExited(child.ref, child.spec.id, self.actor_ref, reason))
         child.ref, child.status, child.last_exit = None, "stopped", reason
+        if reason.abnormal:
+            logger.info("child %r of %s ended: %s", child.spec.id, self, reason)
         restart = child.spec.restart
         if restart == "permanent" or (restart == "transient" and reason.abnormal):
             self._restart_or_give_up(child, reason)
@@ -271,7 +277,7 @@ class Supervisor(TaskActor):
         if self._window.exceeded(now):
             logger.warning("%s gives up: too many restarts of child %r (%s)", self, child.spec.id, reason)
             self.actor_system.emit(GaveUp(self.actor_ref, child.spec.id, reason))
-            raise Shutdown(reason.exception)
+            raise Shutdown(reason.exception or TooManyRestarts(str(reason)))
         child.status = "restarting"
         due = _RestartDue(child, child.generation)
         if self._backoff is None:

@@ -228,7 +228,7 @@ class ActorSystem:
         if self._closing or self._loop is None:
             raise RuntimeError("the ActorSystem is not open")
         actor = actor_class(*args, **kwargs)
-        if not hasattr(actor, "_scope"):
+        if not hasattr(actor, "_actor_scope"):
             raise TypeError(f"{actor_class.__name__}.__init__ does not call super().__init__()")
         self._adopt(actor, name)
         self.run_soon(self._spawn, actor)
@@ -238,17 +238,17 @@ class ActorSystem:
         ref = actor.actor_ref
         if name is not None:
             self.register(name, ref)
-        actor._system = self
-        actor._inbox.bind(self.loop)
+        actor._actor_system = self
+        actor._actor_inbox.bind(self.loop)
         self._actors[ref] = None
         if actor.registered:
             ActorRegistry.register(ref)
 
     def _spawn(self, actor: TaskActor) -> None:
         if self._tasks is None:
-            actor._finish(SHUTDOWN)
+            actor._actor_finish(SHUTDOWN)
             return
-        self._tasks.start_soon(actor._run, name=str(actor))
+        self._tasks.start_soon(actor._actor_run, name=str(actor))
 
     # Names
 

@@ -61,8 +61,8 @@ def describe(system: ActorSystem) -> Node:
 def _describe(
     actor: TaskActor, name: str | None, names: dict[TaskActorRef[Any], str], restarts: int = 0, last: str | None = None
 ) -> Node:
-    current = actor._current
-    state = "running" if actor._started.done() else "starting"
+    current = actor._actor_current
+    state = "running" if actor._actor_started.done() else "starting"
     if actor.actor_stopped.is_set():
         state = "stopping"
     return Node(
@@ -70,9 +70,9 @@ def _describe(
         kind=type(actor).__name__,
         state=state,
         restarts=restarts,
-        inbox=len(actor._inbox),
+        inbox=len(actor._actor_inbox),
         current=None if current is None else type(current.message).__name__,
-        uptime=time.monotonic() - actor._born,
+        uptime=time.monotonic() - actor._actor_born,
         last_exit=last,
         children=tuple(_children(actor, names)),
     )
