@@ -4,71 +4,80 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import httpx2
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
+from pydantic import ValidationError
 
 from conduit_actors.errors import ConduitError, ServerUnavailable, bounded
+from conduit_actors.secrets import redactor_for
 from conduit_actors.server import Server, public_url
+
+_MAX_CHARS = 500
+_MAX_STDERR_CHARS = 300
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """The single exceptions in a tree of exception groups."""
     if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            yield from leaves(inner)  # pyright: ignore[reportUnknownArgumentType]
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(inner)
     else:
         yield error
 
 
-def unavailable(
-    server: Server,
-    error: BaseException,
-    *,
-    status: int | None = None,
-    ended: ServerUnavailable | None = None,
-    stderr: Sequence[str] = (),
-) -> ServerUnavailable:
-    """The error that a failed connection is known by.
+def unavailable(server: Server, error: BaseException, *, stderr: Sequence[str] = ()) -> ServerUnavailable:
+    """The error that a failed connection is known by: one line with the server and the cause, without secrets.
 
     Args:
-        status: the last HTTP status that was not a success.
-        ended: what the transport itself says of its end.
+        stderr: what a program wrote there last.
     """
+    cause = _telling(error)
+    if isinstance(cause, ServerUnavailable):
+        text = cause.message
+    else:
+        text = f"the server {server.id!r} {_describe(server, cause)}"
+    lines = [line for line in stderr if line.strip()]
+    if lines:
+        text = f"{bounded(text, _MAX_CHARS)}; its last words: {lines[-1][:_MAX_STDERR_CHARS]}"
+    made = ServerUnavailable(bounded(redactor_for(server).text(text), 2 * _MAX_CHARS), server_id=server.id)
+    made.__cause__ = cause
+    return made
+
+
+def _telling(error: BaseException) -> BaseException:
     causes = list(leaves(error))
-    for cause in causes:
-        if isinstance(cause, ServerUnavailable):
-            return _with_stderr(cause, server, stderr)
-    cause = next((one for one in causes if isinstance(one, (httpx2.HTTPError, OSError, MCPError))), causes[0])
-    if ended is not None and isinstance(cause, MCPError) and cause.error.code == CONNECTION_CLOSED:
-        return _with_stderr(ended, server, stderr)
-    text = f"the server {server.id!r} {_describe(server, cause, status)}"
-    return _with_stderr(ServerUnavailable(bounded(text, 500), server_id=server.id), server, stderr)
+    for kind in (ConduitError, httpx2.HTTPError, OSError, MCPError):
+        for cause in causes:
+            if isinstance(cause, kind):
+                return cause
+    return causes[0]
 
 
-def _describe(server: Server, cause: BaseException, status: int | None) -> str:
+def _describe(server: Server, cause: BaseException) -> str:
     where = public_url(server.url) if server.url else "its program"
+    if isinstance(cause, httpx2.ConnectError):
+        inner = _inner(cause, ssl.SSLError)
+        return f"cannot be reached at {where}: " + (f"TLS: {inner.reason}" if inner is not None else str(cause))
+    if isinstance(cause, httpx2.HTTPError):
+        return f"cannot be reached at {where}: {type(cause).__name__} {cause}".rstrip()
     if isinstance(cause, TimeoutError):
         return f"did not come up within {server.connect_timeout:g} s"
-    if isinstance(cause, httpx2.ConnectError):
-        inner = cause.__cause__ or cause.__context__
-        if isinstance(inner, ssl.SSLError):
-            return f"cannot be reached at {where}: TLS: {inner.reason}"
-        return f"cannot be reached at {where}: {cause}"
-    if isinstance(cause, httpx2.HTTPError):
-        return f"cannot be reached at {where}: {type(cause).__name__}"
-    if status is not None and isinstance(cause, MCPError):
-        return f"answered HTTP status {status} at {where}"
     if isinstance(cause, MCPError):
         return f"refused the handshake: {cause.error.message}"
+    if isinstance(cause, ValidationError):
+        return "answered the handshake with something that is not MCP"
     if isinstance(cause, ConduitError):
-        return cause.message
-    return f"failed to connect: {type(cause).__name__}: {cause}"
+        return f"cannot be connected: {cause.message}"
+    return f"cannot be connected: {type(cause).__name__}: {cause}"
 
 
-def _with_stderr(error: ServerUnavailable, server: Server, stderr: Sequence[str]) -> ServerUnavailable:
-    lines = [line for line in stderr if line.strip()]
-    if not lines:
-        return error
-    return ServerUnavailable(f"{error.message}; its last words: {lines[-1][:300]}", server_id=server.id)
+def _inner(error: BaseException, kind: type[ssl.SSLError]) -> ssl.SSLError | None:
+    """The first error of `kind` among those that led to `error`."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, kind):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import anyio
+import anyio.lowlevel
 from mcp.client.stdio import get_default_environment
 
 from conduit_actors.errors import ServerUnavailable
@@ -82,6 +83,14 @@ class ServerProcess:
         """The exit status, negative for a signal; None while it runs. Reaps it."""
         return self._process.poll()
 
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        code = self.returncode
+        if code is None:
+            return "it closed its stdout"
+        return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}"
+
     async def wait_exit(self) -> int:
         """Wait until the program itself has ended, whoever holds its pipes, and reap it."""
         if self.returncode is None and hasattr(os, "pidfd_open"):
@@ -94,7 +103,7 @@ class ServerProcess:
                     await anyio.wait_readable(descriptor)
                 finally:
                     os.close(descriptor)
-        while (status := self.returncode) is None:
+        while (status := self.returncode) is None:  # noqa: ASYNC110 - without a pidfd nothing but asking tells
             await anyio.sleep(_POLL_SECONDS)
         return status
 
@@ -111,29 +120,34 @@ class ServerProcess:
         if rest:
             self.stderr_lines.append(rest.decode("utf-8", "replace").rstrip())
 
-    async def stop(self) -> int | None:
+    def close_stdin(self) -> None:
+        """Tell the program that nothing more comes. A writer that waits for room in the pipe is woken."""
+        _close(self.stdin)
+
+    def close_outputs(self) -> None:
+        """Let go of stdout and stderr. Whoever reads them is woken."""
+        _close(self.stdout)
+        _close(self.stderr)
+
+    async def stop(self) -> bool:
         """Close stdin; wait; SIGTERM to the group; wait; SIGKILL to the group. Call it shielded.
 
-        Returns the exit status if the program ended before it was signalled.
+        Says whether the program ended without a signal of ours.
         """
-        with contextlib.suppress(OSError):
-            self.stdin.close()
+        self.close_stdin()
         with anyio.move_on_after(self._grace):
             await self.wait_exit()
-        status = self.returncode
+        by_itself = self.returncode is not None
         # A leader that went does not mean that its children did.
         if self._signal_group(signal.SIGTERM):
             with anyio.move_on_after(self._grace):
                 await self.wait_exit()
-                while self._signal_group(0):
+                while self._signal_group(0):  # noqa: ASYNC110 - nothing tells of a group's end
                     await anyio.sleep(_POLL_SECONDS / 2)
             self._signal_group(signal.SIGKILL)
         with anyio.move_on_after(_KILL_SECONDS):
             await self.wait_exit()
-        for pipe in (self.stdout, self.stderr):
-            with contextlib.suppress(OSError):
-                pipe.close()
-        return status
+        return by_itself
 
     def _signal_group(self, number: int) -> bool:
         """Signal the group; False when nothing of it is left."""
@@ -158,12 +172,29 @@ def _find(server: Server, environment: Mapping[str, str]) -> str:
     return found
 
 
+def _close(pipe: IO[bytes]) -> None:
+    if not pipe.closed:
+        anyio.notify_closing(pipe)
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+
 async def read_some(pipe: IO[bytes]) -> bytes:
-    """The next bytes of a non-blocking pipe; empty at its end."""
+    """The next bytes of a non-blocking pipe; empty at its end, or when it is closed here."""
+    waited = False
     while True:
         try:
-            return os.read(pipe.fileno(), 65_536)
+            chunk = os.read(pipe.fileno(), 65_536)
         except BlockingIOError:
-            await anyio.wait_readable(pipe)
+            waited = True
+            try:
+                await anyio.wait_readable(pipe)
+            except anyio.ClosedResourceError:
+                return b""
         except (OSError, ValueError):
             return b""
+        else:
+            if not waited:
+                # A program that never pauses must not keep the event loop to itself.
+                await anyio.lowlevel.checkpoint()
+            return chunk

@@ -8,7 +8,7 @@ Requests outside of `own_span`, other users' of the SDK among them, are not affe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -17,11 +17,11 @@ from mcp.shared import jsonrpc_dispatcher
 from opentelemetry import trace
 
 _own: ContextVar[bool] = ContextVar("conduit_own_span", default=False)
-_sdk_span = jsonrpc_dispatcher.otel_span
+_sdk_span = jsonrpc_dispatcher.otel_span  # pyright: ignore[reportPrivateImportUsage]
 
 
 @contextmanager
-def own_span() -> Iterator[None]:
+def own_span() -> Generator[None]:
     """Requests sent in here are covered by the current span already."""
     token = _own.set(True)
     try:
@@ -31,7 +31,7 @@ def own_span() -> Iterator[None]:
 
 
 @contextmanager
-def _otel_span(name: str, **options: Any) -> Iterator[Any]:
+def _otel_span(name: str, **options: Any) -> Generator[Any]:
     if not _own.get():
         with _sdk_span(name, **options) as span:
             yield span
@@ -42,4 +42,4 @@ def _otel_span(name: str, **options: Any) -> Iterator[Any]:
     yield span
 
 
-jsonrpc_dispatcher.otel_span = _otel_span  # pyright: ignore[reportAttributeAccessIssue]
+jsonrpc_dispatcher.otel_span = _otel_span  # pyright: ignore[reportPrivateImportUsage]

@@ -16,10 +16,11 @@ from types import TracebackType
 from typing import Self
 
 import anyio
-import mcp_types as types
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
 from conduit_actors.connection.process import ServerProcess, read_some
+from conduit_actors.connection.records import current_call
 from conduit_actors.errors import ServerUnavailable
 from conduit_actors.server import Server
 
@@ -27,7 +28,10 @@ _DRAIN_SECONDS = 0.25
 """After the program's exit, what it wrote last is still read for so long."""
 
 _LOGGED_NOISE = 5
-"""So many lines that are not JSON-RPC are logged per connection; then only their number is."""
+"""So many lines that are not JSON-RPC are logged per connection; then only their number is kept."""
+
+_MAX_UNSENT = 1024 * 1024
+"""Bytes that wait for a program that does not read. Notifications beyond are dropped: they never wait."""
 
 
 class StdioTransport:
@@ -39,10 +43,10 @@ class StdioTransport:
     """
 
     def __init__(self, server: Server) -> None:
-        self._server = server
-        self._context = self._run()
+        self.server = server
         self.process: ServerProcess | None = None
         self.failure: ServerUnavailable | None = None
+        self._context = self._run()
 
     async def __aenter__(self) -> tuple[_Reader, _Writer]:
         return await self._context.__aenter__()
@@ -54,50 +58,40 @@ class StdioTransport:
 
     @asynccontextmanager
     async def _run(self) -> AsyncGenerator[tuple[_Reader, _Writer], None]:
-        process = self.process = ServerProcess(self._server)
-        reader = _Reader(process, self)
-        writer = _Writer(process)
+        process = self.process = ServerProcess(self.server)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(process.drain_stderr)
-                tasks.start_soon(self._watch, process, reader)
+                tasks.start_soon(self._watch, process)
                 try:
-                    yield reader, writer
+                    yield _Reader(process, self), _Writer(process)
                 finally:
                     # Bounded by the process's own grace; a cancelled owner must not leave the program behind.
                     with anyio.CancelScope(shield=True):
-                        status = await process.stop()
-                    if status is not None:
-                        self.fail(f"its process ended with {_status(status)}")
+                        if await process.stop():
+                            self.fail(process.ending)
                     tasks.cancel_scope.cancel()
         finally:
-            # Without a task group (a failed start of it) nobody else would stop the program.
-            if process.returncode is None:
-                with anyio.CancelScope(shield=True):
-                    await process.stop()
+            process.close_outputs()
 
-    async def _watch(self, process: ServerProcess, reader: _Reader) -> None:
-        status = await process.wait_exit()
+    async def _watch(self, process: ServerProcess) -> None:
+        """The program's end is the connection's end, even while a grandchild holds the pipes open."""
+        await process.wait_exit()
         await anyio.sleep(_DRAIN_SECONDS)
-        self.fail(f"its process ended with {_status(status)}")
-        reader.end()
+        self.fail(process.ending)
+        process.close_outputs()
 
     def fail(self, why: str) -> None:
         """Note the first reason for the end."""
         if self.failure is None:
-            self.failure = ServerUnavailable(f"the server {self._server.id!r}: {why}", server_id=self._server.id)
+            self.failure = ServerUnavailable(f"the server {self.server.id!r}: {why}", server_id=self.server.id)
 
-    @property
-    def max_message_bytes(self) -> int:
-        return self._server.max_message_bytes
-
-    @property
-    def server_id(self) -> str:
-        return self._server.id
-
-
-def _status(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit status {code}"
+    async def explain_end(self, seconds: float) -> None:
+        """Set `failure`: the pipe closes a moment before the exit status is known."""
+        assert self.process is not None
+        with anyio.move_on_after(seconds):
+            await self.process.wait_exit()
+        self.fail(self.process.ending)
 
 
 class _Reader:
@@ -106,36 +100,30 @@ class _Reader:
     def __init__(self, process: ServerProcess, transport: StdioTransport) -> None:
         self._process = process
         self._transport = transport
+        self._limit = transport.server.max_message_bytes
         self._lines: deque[bytes] = deque()
         self._parts: list[bytes] = []
         self._size = 0
-        self._ended = False
-        self._waiting: anyio.CancelScope | None = None
         self._noise = 0
-        self._log = logging.getLogger(f"conduit_actors.server.{transport.server_id}")
-
-    def end(self) -> None:
-        """No more messages: wake the one who waits for the next."""
-        self._ended = True
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._log = logging.getLogger(f"conduit_actors.server.{transport.server.id}")
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
             while self._lines:
-                message = self._parse(self._lines.popleft())
+                line = self._lines.popleft()
+                if len(line) > self._limit:
+                    self._too_long()
+                message = self._parse(line)
                 if message is not None:
                     return message
-            if self._ended or not await self._read():
-                raise anyio.EndOfStream
-
-    async def _read(self) -> bool:
-        chunk = b""
-        with anyio.CancelScope() as self._waiting:
+            if self._size > self._limit:
+                self._too_long()
             chunk = await read_some(self._process.stdout)
-        self._waiting = None
-        if not chunk:
-            return False
+            if not chunk:
+                raise anyio.EndOfStream
+            self._split(chunk)
+
+    def _split(self, chunk: bytes) -> None:
         first, *more = chunk.split(b"\n")
         self._parts.append(first)
         self._size += len(first)
@@ -144,35 +132,30 @@ class _Reader:
             self._lines.extend(more[:-1])
             self._parts = [more[-1]]
             self._size = len(more[-1])
-        if self._size > self._transport.max_message_bytes:
-            self._transport.fail(f"it sent a message of more than {self._transport.max_message_bytes} bytes")
-            return False
-        return True
+
+    def _too_long(self) -> None:
+        self._transport.fail(f"it sent a message of more than {self._limit} bytes")
+        raise anyio.EndOfStream
 
     def _parse(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
             return None
         try:
-            return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             pass
         try:
             # Not UTF-8 throughout, e.g. a Windows code page: the text is damaged, the message need not be lost.
             text = line.decode("utf-8", "replace")
-            return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+            return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
         except ValueError:
             self._noise += 1
         if self._noise <= _LOGGED_NOISE:
             self._log.debug("skipped a line on stdout that is not JSON-RPC (%d bytes)", len(line))
         return None
 
-    @property
-    def noise(self) -> int:
-        """How many lines were not JSON-RPC."""
-        return self._noise
-
     async def aclose(self) -> None:
-        self.end()
+        """Nobody reads any more; stopping the process closes the pipe."""
 
     def __aiter__(self) -> Self:
         return self
@@ -186,7 +169,9 @@ class _Reader:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
@@ -203,21 +188,48 @@ class _Writer:
 
     async def send(self, item: SessionMessage, /) -> None:
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if isinstance(item.message, JSONRPCNotification):
+            # A cancellation comes from a caller who is leaving: it must not wait for a program that does not read.
+            if len(self._rest) <= _MAX_UNSENT:
+                self._rest += line
+            if not self._lock.locked():
+                self._flush()
+            return
+        call = current_call.get()
         async with self._lock:
+            while self._rest and not self._flush():
+                await self._room()
             self._rest += line
+            while not self._flush():
+                await self._room()
+        if call is not None:
+            call.mark_sent()
+
+    def _flush(self) -> bool:
+        """Write what the pipe takes; whether that was all."""
+        try:
             while self._rest:
-                try:
-                    del self._rest[: os.write(self._process.stdin.fileno(), self._rest)]
-                except BlockingIOError:
-                    await anyio.wait_writable(self._process.stdin)
-                except (OSError, ValueError) as error:
-                    raise anyio.BrokenResourceError from error
+                del self._rest[: os.write(self._process.stdin.fileno(), self._rest)]
+        except BlockingIOError:
+            return False
+        except (OSError, ValueError) as error:
+            raise anyio.BrokenResourceError from error
+        return True
+
+    async def _room(self) -> None:
+        try:
+            await anyio.wait_writable(self._process.stdin)
+        except ValueError as error:  # closed meanwhile
+            raise anyio.BrokenResourceError from error
 
     async def aclose(self) -> None:
-        """Closing stdin is part of stopping the process, which keeps the order."""
+        """Tell the program that nothing more comes."""
+        self._process.close_stdin()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
-        return None
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,4 +1,4 @@
-"""Runs a command that dies with its parent. A program of its own: ``python -I -S with_parent.py PARENT_PID COMMAND ...``.
+"""Runs a command that dies with its parent: ``python -I -S with_parent.py PARENT_PID COMMAND ...``.
 
 It asks Linux to send SIGKILL when the parent ends (``prctl(PR_SET_PDEATHSIG)``, which survives exec) and then becomes
 the command, so the process id stays the same and nothing is left beside it. A ``preexec_fn`` could do the same, but
