@@ -5,7 +5,7 @@
         results = await listing.execute(response)
 """
 
-from conduit_actors import errors
+from conduit_actors import adapters, errors
 from conduit_actors.approvals import Allow, ApprovalRequest, Deny
 from conduit_actors.hooks import Hook, HookCall
 from conduit_actors.hub import Client, Hub
@@ -31,6 +31,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "ToolSet",
+    "adapters",
     "errors",
     "rule",
     "tainted",
