@@ -5,6 +5,8 @@
         results = await listing.execute(response)
 """
 
+import logging as _logging
+
 from conduit_actors import adapters, errors
 from conduit_actors.approvals import Allow, ApprovalRequest, Deny
 from conduit_actors.hooks import Hook, HookCall
@@ -36,3 +38,6 @@ __all__ = [
     "rule",
     "tainted",
 ]
+
+# A library logs and lets the application decide what is shown.
+_logging.getLogger("conduit_actors").addHandler(_logging.NullHandler())

@@ -208,7 +208,7 @@ async def execute_tool_calls(
 
     Args:
         response: the provider's response, as a dict or as its SDK's object.
-        toolset: what the model was offered, from `tools`; None: what it would be offered now.
+        toolset: what the model was offered, from `tools`; None: all that is known.
         null_paths: from `tools`; without them OpenAI's strict nulls are taken as they are.
         max_concurrency: calls of this turn that run at once; None: as many as the source's own limits let.
         call_timeout: seconds for each call, approval and hooks included.
@@ -225,7 +225,10 @@ async def execute_tool_calls(
     if max_concurrency is not None and max_concurrency < 1:
         raise ConfigurationError("max_concurrency must be at least 1")
     found = resolve(source)
-    offered = await found.list_tools(principal=principal) if toolset is None else toolset
+    offered = toolset
+    if offered is None:
+        await found.list_tools(principal=principal)  # wakes lazy servers
+        offered = found.known_tools(principal)
     parsed = _parse(provider, response, offered, api, null_paths, index)
     outcomes: list[Outcome | None] = [one.error if isinstance(one, Rejected) else None for one in parsed]
     places = None if max_concurrency is None else anyio.CapacityLimiter(max_concurrency)

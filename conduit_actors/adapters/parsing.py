@@ -10,7 +10,7 @@ from conduit_actors.adapters.schemas.normalise import restore_keys
 from conduit_actors.adapters.schemas.nulls import Path, strip_nulls
 from conduit_actors.adapters.schemas.pointers import resolve, types_of
 from conduit_actors.arguments import parse_arguments
-from conduit_actors.errors import Cancelled, ConduitError, ConfigurationError, UnknownTool
+from conduit_actors.errors import Cancelled, ConduitError, ConfigurationError, Denied, UnknownTool
 from conduit_actors.results import ToolCall
 from conduit_actors.toolset import ExposedTool, ToolSet
 
@@ -84,6 +84,9 @@ def read_call(
     if not_run is not None:
         return Rejected(call_id, text, Cancelled(f"the call was not run: {not_run}"), more)
     tool = toolset.get(text)
+    if tool is None and (denied := toolset.denied(text)) is not None:
+        reason = f"the call of {text} is not allowed: {denied.reason}"
+        return Rejected(call_id, text, Denied(reason, server_id=denied.server_id, tool=denied.tool), more)
     if tool is None:
         return Rejected(call_id, text, UnknownTool(f"there is no tool named {text[:200]!r}"), more)
     try:
