@@ -5,7 +5,9 @@
         results = await listing.execute(response)
 """
 
-from conduit_actors import errors
+import logging as _logging
+
+from conduit_actors import adapters, errors
 from conduit_actors.approvals import Allow, ApprovalRequest, Deny
 from conduit_actors.hooks import Hook, HookCall
 from conduit_actors.hub import Client, Hub
@@ -31,7 +33,11 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "ToolSet",
+    "adapters",
     "errors",
     "rule",
     "tainted",
 ]
+
+# A library logs and lets the application decide what is shown.
+_logging.getLogger("conduit_actors").addHandler(_logging.NullHandler())

@@ -46,7 +46,7 @@ def build_toolset(
 
     Args:
         servers: in the order in which their tools are offered.
-        offered: says why a (server id, raw name) is not offered, e.g. by the policy; None: it is.
+        offered: says why the policy keeps a (server id, raw name) from being offered; None: it does not.
     """
     known = [(entry, tool) for entry in servers for tool in entry.tools if _wanted(entry.server, tool["name"])]
     names = assign(
@@ -61,9 +61,10 @@ def build_toolset(
         if not entry.available:
             continue
         reason = "its name collides with another tool's" if name is None else entry.held.get(raw)
-        reason = reason or offered(server_id, raw)
         if name is None or reason is not None:
             excluded.append(ExcludedTool(server_id, raw, reason or ""))
+        elif (denied := offered(server_id, raw)) is not None:
+            excluded.append(ExcludedTool(server_id, raw, denied, denied=name))
         else:
             tools.append(_expose(name, entry.server, tool))
     for entry in servers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,10 +18,9 @@ import typer
 from rich.console import Console
 
 from conduit_actors import Hub, Limits, Policy, adapters
-from conduit_actors.approvals import ApprovalRequest
+from conduit_actors.approvals import Allow, ApprovalRequest, Deny
 from conduit_actors.config_file import load_servers
 from conduit_actors.errors import ConduitError, ConfigurationError
-from conduit_actors.policy import Allow, Deny
 from conduit_actors.results import ToolResult
 from conduit_actors.server import RestartPolicy, Server
 
@@ -129,8 +129,6 @@ def _load(config: Path) -> list[Server]:
     if not servers:
         raise ConfigurationError(f"{config}: has no server that is not disabled")
     # One attempt: a person at a prompt wants the reason, not a back-off.
-    from dataclasses import replace
-
     return [replace(server, restart=RestartPolicy(max_restarts=0)) for server in servers]
 
 

@@ -29,6 +29,8 @@ class Source(Protocol):
 
     async def list_tools(self, principal: str | None = None) -> ToolSet: ...
 
+    def known_tools(self, principal: str | None = None) -> ToolSet: ...
+
     async def call_tool(
         self,
         name: str,

@@ -29,6 +29,7 @@ from conduit_actors.errors import (
     Cancelled,
     ConduitError,
     ConfigurationError,
+    Denied,
     InvalidArguments,
     ServerUnavailable,
     Timeout,
@@ -177,6 +178,14 @@ class SupervisedSource:
         self._check()
         await self._wake_lazy(principal)
         return self._toolset(principal, live=True)
+
+    def known_tools(self, principal: str | None = None) -> ToolSet:
+        """All tools that are known, those of servers that are down and those that the policy denies included.
+
+        For routing a call whose offer is not at hand; what it may do, the policy decides as for any call.
+        """
+        self._check()
+        return self._toolset(principal, live=False)
 
     def _toolset(self, principal: str | None, *, live: bool) -> ToolSet:
         """`live` leaves out the tools of servers that are down; without it they are there, for routing."""
@@ -338,6 +347,8 @@ class SupervisedSource:
         """
         if toolset is not None:
             tool = toolset.get(name)
+            if tool is None and (denied := toolset.denied(name)) is not None:
+                raise Denied(f"the call of {name} is not allowed: {denied.reason}", tool=denied.tool)
         else:
             tool = self._toolset(principal, live=False).get(name)
             if tool is None:

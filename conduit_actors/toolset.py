@@ -38,11 +38,16 @@ class ExposedTool:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedTool:
-    """A tool that a server has and the model is not offered, and why (collision, quarantine, policy, filter, ...)."""
+    """A tool that a server has and the model is not offered, and why (collision, quarantine, policy, filter, ...).
+
+    Attributes:
+        denied: the exposed name that it would have, if the policy is the reason.
+    """
 
     server_id: str
     tool: str
     reason: str
+    denied: str | None = None
 
 
 class ToolSet(Sequence[ExposedTool]):
@@ -115,6 +120,10 @@ class ToolSet(Sequence[ExposedTool]):
     def get(self, name: str) -> ExposedTool | None:
         """The tool with this exposed name, or None."""
         return self._by_name.get(name)
+
+    def denied(self, name: str) -> ExcludedTool | None:
+        """The tool that would have this exposed name, if the policy is why it is not offered."""
+        return next((one for one in self.excluded if one.denied == name), None)
 
     def exposed_name(self, server_id: str, tool: str) -> str | None:
         """The exposed name of a server's tool, given by its raw name, or None when it is not offered."""

@@ -5,6 +5,8 @@ async with ActorSystem() as system:
     await sup.started()
 """
 
+import logging as _logging
+
 from conduit_supervision import events
 from conduit_supervision.actor import TaskActor
 from conduit_supervision.backoff import Backoff
@@ -38,3 +40,5 @@ __all__ = [
     "TaskFuture",
     "events",
 ]
+
+_logging.getLogger("conduit_supervision").addHandler(_logging.NullHandler())

@@ -8,12 +8,15 @@ from typing import Any, TypeAlias, cast
 Path: TypeAlias = tuple[str, ...]
 
 ITEMS = "*"
-"""Stands for every item of a list in a path. A property of this name is written as ``~*``."""
+"""Stands for every item of a list in a path. A property of this name, or one with a ``~`` first, gets a ``~``."""
+
+ANY_DEPTH = "**"
+"""Stands for any number of steps, none included: what follows is looked for at every depth."""
 
 
 def step(name: str) -> str:
     """A property name as a step of a path."""
-    return "~" + name if name == ITEMS or name.startswith("~") else name
+    return "~" + name if name in (ITEMS, ANY_DEPTH) or name.startswith("~") else name
 
 
 def strip_nulls(arguments: Mapping[str, Any], null_paths: Iterable[Sequence[str]]) -> dict[str, Any]:
@@ -37,6 +40,11 @@ def _strip(value: Any, path: list[str]) -> None:
     if not path:
         return
     name, rest = path[0], path[1:]
+    if name == ANY_DEPTH:
+        for child in _children(value):
+            _strip(child, path)
+        _strip(value, rest)
+        return
     if name == ITEMS:
         if isinstance(value, list):
             for item in cast("list[Any]", value):
@@ -51,3 +59,9 @@ def _strip(value: Any, path: list[str]) -> None:
         _strip(properties[name], rest)
     elif properties[name] is None:
         del properties[name]
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).values())
+    return cast("list[Any]", value) if isinstance(value, list) else []

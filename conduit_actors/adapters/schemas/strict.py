@@ -1,18 +1,20 @@
 """OpenAI's strict subset: a compiler from JSON Schema that either keeps the meaning or says what stands in the way.
 
-The rules are the guide's; the limits are OpenAI's structured-outputs documentation's (read 2026-12-01). Beyond the
-guide, where nothing is lost: a ``oneOf`` of branches that exclude each other becomes ``anyOf``, an ``allOf`` of one is
-inlined, a ``$ref`` with siblings becomes an ``anyOf`` of one, a type is taken from ``enum`` or ``const`` values.
+The rules are the guide's; the limits are those of OpenAI's structured-outputs documentation (read 2026-12-01). Beyond
+the guide, where nothing is lost: recursion with optional properties is kept, a pointer into the body becomes a
+definition, a ``oneOf`` of branches that exclude each other becomes ``anyOf``, an ``allOf`` of one is inlined, a ``$ref``
+with a description becomes an ``anyOf`` of one, and a missing type is taken from ``enum`` or ``const`` values.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from conduit_actors.adapters.schemas.nulls import ITEMS, Path, step
+from conduit_actors.adapters.schemas.nulls import ANY_DEPTH, ITEMS, Path, step
 from conduit_actors.adapters.schemas.pointers import lookup, nullable, resolve, type_of_value, types_of
 from conduit_actors.errors import UnsupportedSchema
 
@@ -101,7 +103,7 @@ class _Compiler:
         self._definitions: dict[str, dict[str, Any]] = {}
         self._nulls_of: dict[str, _Nulls] = {}
         self._open: list[str] = []
-        self._recursive: set[str] = set()
+        self._recursive: list[tuple[str, ...]] = []
         self._nodes = 0
 
     def compile(self) -> StrictSchema:
@@ -121,11 +123,13 @@ class _Compiler:
         if "properties" not in body and body.get("additionalProperties") is None:
             body["properties"] = {}
         converted, nulls = self._node(body, (), 0, at_root=True)
-        for name in self._recursive:
-            if self._nulls_of[name].stripped:
-                raise UnsupportedSchema("recursive $ref with optional properties", ("$ref",))
+        for circle in self._recursive:
+            # In a larger circle a definition's nulls are not all known when it is used.
+            if len(circle) > 1 and any(self._nulls_of[name].stripped for name in circle):
+                origin = tuple(_unescaped(part) for part in circle[0][1:].split("/")[1:])
+                raise UnsupportedSchema("recursive $ref with optional properties", origin)
         for reference, definition in self._definitions.items():
-            section, name = _definition_name(reference)
+            section, name = _definition_name(self._name(reference))
             converted.setdefault(section, {})[name] = definition
         _check_limits(converted)
         return StrictSchema(converted, tuple(sorted(nulls.stripped)))
@@ -159,45 +163,43 @@ class _Compiler:
         here = (*where, "$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise UnsupportedSchema("non-local $ref", here)
-        if _definition_name(reference) == ("", ""):
-            return self._inlined(schema, reference, where, depth)
         nulls = self._define(reference, here, depth)
         siblings = {key: schema[key] for key in _TEXTS if isinstance(schema.get(key), str)}
         narrowing = set(schema) & {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf"}
         if narrowing:
             raise UnsupportedSchema("$ref with siblings that narrow it", here)
         if siblings:
-            return {"anyOf": [{"$ref": reference}], **siblings}, nulls
-        return {"$ref": reference}, nulls
+            return {"anyOf": [{"$ref": self._name(reference)}], **siblings}, nulls
+        return {"$ref": self._name(reference)}, nulls
 
-    def _inlined(
-        self, schema: Mapping[str, Any], reference: str, where: Where, depth: int
-    ) -> tuple[dict[str, Any], _Nulls]:
-        """A pointer into the schema's own body: OpenAI knows definitions only, so what it points to is put here."""
-        target = lookup(self._root, reference)
-        if not isinstance(target, Mapping):
-            raise UnsupportedSchema("$ref that cannot be resolved", (*where, "$ref"))
-        if reference in self._open:
-            raise UnsupportedSchema("recursive $ref to something else than a definition", (*where, "$ref"))
-        self._open.append(reference)
-        origin = tuple(part.replace("~1", "/").replace("~0", "~") for part in reference[1:].split("/")[1:])
-        converted = self._node({**cast("Mapping[str, Any]", target), **_texts(schema)}, origin, depth + 1)
-        self._open.pop()
-        return converted
+    def _name(self, reference: str) -> str:
+        """Where a definition stands in the converted schema. OpenAI knows definitions only, so what another pointer
+        points to becomes one."""
+        section, name = _definition_name(reference)
+        if not section:
+            section, name = "$defs", re.sub(r"[^A-Za-z0-9_]+", "_", reference).strip("_") or "root"
+            taken = cast("Mapping[str, Any]", self._root.get("$defs") or {})
+            while name in taken:
+                name += "_"
+        return f"#/{section}/{name.replace('~', '~0').replace('/', '~1')}"
 
     def _define(self, reference: str, where: Where, depth: int) -> _Nulls:
-        """Convert a definition once. A definition that is being converted is recursive: it has no nulls, or fails."""
+        """Convert a definition once, and say where it has nulls."""
         if reference in self._open:
-            self._recursive.update(self._open[self._open.index(reference) :])
+            self._recursive.append(tuple(self._open[self._open.index(reference) :]))
             return _Nulls()
         if reference not in self._definitions:
             target = lookup(self._root, reference)
             if target is None:
                 raise UnsupportedSchema("$ref that cannot be resolved", where)
+            if reference == "#":
+                target = {key: value for key, value in self._root.items() if key not in _DEFINITIONS}
             self._open.append(reference)
-            section, name = _definition_name(reference)
-            converted, nulls = self._node(target, (section, name), depth + 1)
+            origin = tuple(_unescaped(part) for part in reference[1:].split("/")[1:])
+            converted, nulls = self._node(target, origin, depth + 1)
             self._open.pop()
+            if (reference,) in self._recursive:
+                nulls = _at_any_depth(nulls, where)
             self._definitions[reference] = converted
             self._nulls_of[reference] = nulls
         return self._nulls_of[reference]
@@ -304,8 +306,21 @@ def _definition_name(reference: str) -> tuple[str, str]:
     """("$defs", "Node") of ``#/$defs/Node``; a pair of empty strings for any other pointer."""
     parts = reference[1:].split("/")
     if len(parts) == 3 and parts[0] == "" and parts[1] in _DEFINITIONS:
-        return parts[1], parts[2].replace("~1", "/").replace("~0", "~")
+        return parts[1], _unescaped(parts[2])
     return "", ""
+
+
+def _at_any_depth(nulls: _Nulls, where: Where) -> _Nulls:
+    """The nulls of a definition that refers to itself: the same again at any depth below it."""
+    names = {path[-1] for path in nulls.stripped}
+    if any(path[-1] in names for path in nulls.kept):
+        raise UnsupportedSchema("recursive $ref in which null means two things", where)
+    deeper = {(ANY_DEPTH, *path[-1:]) for path in nulls.stripped}
+    return _Nulls(nulls.stripped | deeper, nulls.kept)
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _has_type(schema: Mapping[str, Any]) -> bool:
