@@ -1,8 +1,8 @@
 """An OTP-style supervision tree between an LLM agent and its MCP servers.
 
-    async with Hub("agents", servers=[Server("files", command="my-server")], policy=Policy(allow=["files/*"])) as hub:
-        listing = await adapters.tools(hub, "anthropic")
-        results = await listing.execute(response)
+async with Hub("agents", servers=[Server("files", command="my-server")], policy=Policy(allow=["files/*"])) as hub:
+    listing = await adapters.tools(hub, "anthropic")
+    results = await listing.execute(response)
 """
 
 import logging as _logging

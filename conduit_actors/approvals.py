@@ -102,7 +102,8 @@ class Approvals:
 
     async def _ask(self, on_ask: Approver, request: ApprovalRequest) -> object:
         try:
-            if inspect.iscoroutinefunction(on_ask) or inspect.iscoroutinefunction(getattr(on_ask, "__call__", None)):
+            call = getattr(type(on_ask), "__call__", None)  # noqa: B004 (an object may be callable by an async method)
+            if inspect.iscoroutinefunction(on_ask) or inspect.iscoroutinefunction(call):
                 answer: object = on_ask(request)
             else:
                 # A plain approver may block, e.g. on a prompt; abandoned when the call's deadline passes.

@@ -65,8 +65,8 @@ def _loads(text: str, max_echo: int) -> object:
 
 
 def _kind(value: object) -> str:
-    names = {list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
-    return names.get(type(value), type(value).__name__)
+    words = {"array": "a list", "string": "a string", "boolean": "a boolean", "number": "a number", "null": "null"}
+    return words.get(_json_type(value), type(value).__name__)
 
 
 def _too_deep(value: object) -> bool:
@@ -76,7 +76,9 @@ def _too_deep(value: object) -> bool:
             child
             for item in level
             if isinstance(item, (dict, list))
-            for child in (cast("dict[str, object]", item).values() if isinstance(item, dict) else cast("list[object]", item))
+            for child in (
+                cast("dict[str, object]", item).values() if isinstance(item, dict) else cast("list[object]", item)
+            )
         ]
         if not level:
             return False
@@ -102,7 +104,9 @@ class ArgumentValidator:
         try:
             self._validator = _compile(schema)
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            self.problem = f"its input schema is not valid, so arguments are not checked: {str(error).splitlines()[0][:200]}"
+            self.problem = (
+                f"its input schema is not valid, so arguments are not checked: {str(error).splitlines()[0][:200]}"
+            )
 
     def repair(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Drop a null where the property is optional and not nullable; decode JSON text where only an object or a
@@ -183,8 +187,8 @@ def _resolve(root: Mapping[str, Any], schema: object) -> Mapping[str, Any] | Non
         target: object = root
         for part in reference[1:].split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")
-            target = cast("Mapping[str, Any]", target).get(name) if isinstance(target, Mapping) else None
-        schema = target
+            target = target.get(name) if isinstance(target, Mapping) else None  # pyright: ignore
+        schema = cast("object", target)
     return None
 
 
@@ -266,10 +270,10 @@ def _repair_value(root: Mapping[str, Any], schema: object, value: Any, depth: in
         return value
     if isinstance(value, dict):
         return _repair_object(root, resolved, cast("dict[str, Any]", value), depth)
-    items = resolved.get("items")
+    items: object = resolved.get("items")
     if isinstance(value, list) and isinstance(items, Mapping) and depth <= _MAX_DEPTH:
-        return [_repair_value(root, items, item, depth + 1) for item in cast("list[Any]", value)]
-    return value
+        return [_repair_value(root, cast("object", items), item, depth + 1) for item in cast("list[Any]", value)]
+    return cast("Any", value)
 
 
 def _decoded(text: str) -> Any:

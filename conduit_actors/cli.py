@@ -37,7 +37,7 @@ class Provider(StrEnum):
     gemini = "gemini"
     bedrock = "bedrock"
 
-    def split(self) -> tuple[str, str | None]:
+    def parts(self) -> tuple[str, str | None]:
         """The adapters' `provider` and `api`; plain "openai" is the Responses API."""
         if self is Provider.openai:
             return "openai", "responses"
@@ -72,7 +72,7 @@ def tools(
         servers = _load(config)
         async with Hub("cli", servers=servers, policy=Policy(allow=["*"])) as hub:
             problems = await _wait(hub, wait)
-            name, api = provider.split()
+            name, api = provider.parts()
             listing = await adapters.tools(hub, name, api=api)  # pyright: ignore[reportArgumentType]
             for excluded in listing.excluded:
                 _complain(f"left out: {excluded}")

@@ -11,12 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pykka import ActorRef
-
 from conduit_actors.connection import Connection, open_connection
 from conduit_actors.errors import ServerUnavailable
 from conduit_actors.table import Slot, SlotKey
-from conduit_supervision import Shutdown, TaskActor
+from conduit_supervision import Shutdown, TaskActor, TaskActorRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class Connecting:
     """A new incarnation of a slot's client begins to connect."""
 
     key: SlotKey
-    client: ActorRef[Any]
+    client: TaskActorRef[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Connected:
     """The handshake and the first tool list are done."""
 
     key: SlotKey
-    client: ActorRef[Any]
+    client: TaskActorRef[Any]
     connection: Connection
 
 
@@ -41,7 +39,7 @@ class ToolsChanged:
     """The server's tool list was read again and differs."""
 
     key: SlotKey
-    client: ActorRef[Any]
+    client: TaskActorRef[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class ClientActor(TaskActor):
     # Its clean-up ends a process, in the worst case by force, and is bounded by the server's own grace.
     zombie_after = 10.0
 
-    def __init__(self, slot: Slot, hub: ActorRef[Any]) -> None:
+    def __init__(self, slot: Slot, hub: TaskActorRef[Any]) -> None:
         super().__init__()
         self._slot = slot
         self._hub = hub
@@ -94,5 +92,5 @@ class ClientActor(TaskActor):
 
     def on_receive(self, message: object) -> None:
         if isinstance(message, _Lost):
-            assert self._connection is not None and self._connection.failure is not None
-            raise self._connection.failure
+            assert self._connection is not None
+            raise self._connection.failure or ServerUnavailable("the connection ended", server_id=self._slot.server.id)

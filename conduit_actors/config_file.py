@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -138,8 +138,8 @@ def _included(include: list[str] | None, exclude: list[str], tool: str) -> bool:
 
 def _expand(text: str, *, label: str) -> str:
     def value(match: re.Match[str]) -> str:
-        name, default = match[1], match[2]
-        found: str | None = os.environ.get(name, default)
+        name = match[1]
+        found = os.environ.get(name, cast("str | None", match[2]))
         if found is None:
             raise ConfigurationError(f"{label}: the environment variable {name} is not set")
         return found

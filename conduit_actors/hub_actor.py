@@ -23,7 +23,6 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from pykka import ActorRef
 from pykka.messages import ProxyCall
 
 from conduit_actors.client_actor import ClientActor, Connected, Connecting, ToolsChanged
@@ -39,6 +38,7 @@ from conduit_supervision import (
     RestartIntensity,
     Supervisor,
     TaskActor,
+    TaskActorRef,
 )
 
 
@@ -46,7 +46,7 @@ from conduit_supervision import (
 class ClientsUp:
     """The supervisor of all client supervisors runs (again)."""
 
-    supervisor: ActorRef[Any]
+    supervisor: TaskActorRef[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ class HubActor(TaskActor):
         super().__init__()
         self._table = table
         self._on_change = on_change
-        self._clients: ActorRef[Any] | None = None
-        self._owners: dict[SlotKey, ActorRef[Any]] = {}
-        self._live: dict[SlotKey, ActorRef[Any]] = {}
+        self._clients: TaskActorRef[Any] | None = None
+        self._owners: dict[SlotKey, TaskActorRef[Any]] = {}
+        self._live: dict[SlotKey, TaskActorRef[Any]] = {}
         self._stopping: dict[Slot, _Stopping] = {}
         self._tasks: TaskGroup | None = None
 
@@ -122,6 +122,7 @@ class HubActor(TaskActor):
             tasks.cancel_scope.cancel()
 
     async def on_receive(self, message: object) -> Any:
+        reply: Any = None
         match message:
             case Connecting(key, client):
                 self._connecting(key, client)
@@ -144,15 +145,16 @@ class HubActor(TaskActor):
             case AddServer(server):
                 await self._add(server)
             case RemoveServer(server_id):
-                return self._remove(server_id)
+                reply = self._remove(server_id)
             case RestartServer(server_id):
-                return await self._restart(server_id)
+                reply = await self._restart(server_id)
             case _:
                 pass
+        return reply
 
     # Servers come and go
 
-    async def _boot(self, supervisor: ActorRef[Any]) -> None:
+    async def _boot(self, supervisor: TaskActorRef[Any]) -> None:
         """Start every server: at first, and again after the client supervisors were restarted below us."""
         self._clients = supervisor
         self._owners.clear()
@@ -251,7 +253,7 @@ class HubActor(TaskActor):
             type="supervisor",
         )
         self._set(slot, "starting", probing=probing, connection=None)
-        owner: ActorRef[Any] = await self._clients.ask(_start_child(spec), block=False)
+        owner: TaskActorRef[Any] = await self._clients.ask(_start_child(spec), block=False)
         self._owners[slot.key] = owner
         owner.monitor(notify=self.actor_ref)
 
@@ -266,7 +268,7 @@ class HubActor(TaskActor):
         self._tasks.start_soon(self._shut_down, slot, self._owners.pop(slot.key, None))
         return stopping.gone
 
-    async def _shut_down(self, slot: Slot, owner: ActorRef[Any] | None) -> None:
+    async def _shut_down(self, slot: Slot, owner: TaskActorRef[Any] | None) -> None:
         if owner is not None:
             await owner.shutdown(timeout=_stop_time(slot.server) + 2.0)
         self.actor_ref.tell(_Stopped(slot))
@@ -277,7 +279,7 @@ class HubActor(TaskActor):
         if stopping.start_again and self._table.slots.get(slot.key) is slot:
             await self._start_client(slot)
 
-    def _connecting(self, key: SlotKey, client: ActorRef[Any]) -> None:
+    def _connecting(self, key: SlotKey, client: TaskActorRef[Any]) -> None:
         slot = self._table.slots.get(key)
         if slot is None:
             return
@@ -298,12 +300,12 @@ class HubActor(TaskActor):
         if slot.server.lazy and slot.server.idle_timeout is not None:
             self._later(slot.server.idle_timeout, _CheckIdle(slot.key, slot))
 
-    def _tools_changed(self, key: SlotKey, client: ActorRef[Any]) -> None:
+    def _tools_changed(self, key: SlotKey, client: TaskActorRef[Any]) -> None:
         slot = self._table.slots.get(key)
         if slot is not None and slot.connection is not None and self._live.get(key) == client:
             self._set(slot, "ready", tools=slot.connection.tools, quarantined=slot.connection.quarantined)
 
-    def _down(self, ref: ActorRef[Any], reason: ExitReason) -> None:
+    def _down(self, ref: object, reason: ExitReason) -> None:
         for key, client in self._live.items():
             if client == ref:
                 self._client_down(self._table.slots[key], reason)

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, cast
 
-import filetype
+import filetype  # pyright: ignore[reportMissingTypeStubs]
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Images that a model can be shown: the guide's list, and Anthropic's and OpenAI's (2026-12-01)."""
@@ -51,7 +51,7 @@ def clean_mime(declared: object) -> str:
 
 def sniff(data: bytes, declared: object = None) -> str:
     """What the bytes are by their own signature, else what was declared, else ``application/octet-stream``."""
-    kind = filetype.guess(data)
+    kind: Any = filetype.guess(data)  # pyright: ignore[reportUnknownMemberType]
     if kind is not None:
         return clean_mime(kind.mime) or "application/octet-stream"
     return clean_mime(declared) or "application/octet-stream"

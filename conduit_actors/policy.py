@@ -1,8 +1,8 @@
 """Who may call what: `Policy`, its rules, and how they decide.
 
 A pattern is a glob on the raw ``server/tool``: ``*`` matches any run of characters and ``?`` one character, slashes
-included; the first slash of the subject separates server and tool. A pattern without a slash is for the server: ``github``
-means ``github/*``, and ``*`` means everything.
+included; the first slash of the subject separates server and tool. A pattern without a slash is for the server:
+``github`` means ``github/*``, and ``*`` means everything.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Rule:
 
 
 def tainted(pattern: str, by: str = "*") -> Rule:
-    """A rule for calls made after output of a server that `by` matches came into the context (the tool's own server too)."""
+    """A rule for calls whose taint has a server that `by` matches, the tool's own server included."""
     return Rule(pattern, taint_by=by)
 
 
@@ -161,7 +161,8 @@ class Policy:
         best: Decision | None = None
         best_specificity = -1
         # Ask rules come first, so that an allow rule has to be more specific to win.
-        for action, rules in (("ask", self.ask), ("allow", self.allow)):
+        in_order: tuple[tuple[Action, tuple[Rule, ...]], ...] = (("ask", self.ask), ("allow", self.allow))
+        for action, rules in in_order:
             for one in rules:
                 if one.specificity > best_specificity and one.matches(call):
                     best_specificity = one.specificity

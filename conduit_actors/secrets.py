@@ -9,7 +9,6 @@ from conduit_actors.server import Server
 from conduit_telemetry.redaction import Redactor
 
 
-
 def redactor_for(server: Server) -> Redactor:
     """A redactor that knows the secrets of one server: header and environment values, and those in its URL."""
     return _redactor(server)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from conduit_actors.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from conduit_actors.pinning import PinStore
 
 HeaderProvider: TypeAlias = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
 TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
@@ -79,7 +76,6 @@ class Server:
         per_principal: one connection per principal instead of one for all.
         validate: False sends arguments without checking them against the input schema.
         retry: globs of tools that are safe to repeat; only they are sent again, once, after a lost connection.
-        pin, pin_mode, pin_first_seen: see `conduit_actors.pinning`.
         annotations: what the *host* declares of tools, by glob (e.g. ``{"get_*": {"readOnlyHint": True}}``).
         description: the host's words for the server, for providers that group tools.
         max_tools, max_pages: caps on the tool list.
@@ -114,9 +110,6 @@ class Server:
     per_principal: bool = False
     validate: bool = True
     retry: Sequence[str] = ()
-    pin: PinStore | str | PathLike[str] | None = None
-    pin_mode: Literal["block", "warn"] = "block"
-    pin_first_seen: Literal["accept", "hold"] = "accept"
     annotations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     description: str = ""
     max_tools: int = 1_000

@@ -138,9 +138,7 @@ def _without_media(structured: Any, blocks: list[ContentBlock]) -> tuple[Any, bo
     return (replaced, True) if found else (structured, False)
 
 
-def _within(
-    blocks: list[ContentBlock], structured: Any, limit: int
-) -> tuple[list[ContentBlock], Any, bool]:
+def _within(blocks: list[ContentBlock], structured: Any, limit: int) -> tuple[list[ContentBlock], Any, bool]:
     """All text within `limit` characters: blocks share it in order, structured content gets what they leave."""
     total = sum(_text_size(block) for block in blocks)
     size = 0 if structured is None else len(json.dumps(structured, ensure_ascii=False, default=str))

@@ -50,7 +50,6 @@ from conduit_actors.toolset import ExposedTool, ToolSet
 from conduit_supervision import ActorSystem, ChildSpec, DynamicSupervisor, Supervisor, TaskActorRef
 from conduit_telemetry import CallSpan, names
 
-
 _HUB, _CALLS = "hub", "calls"
 _TOOLSETS_KEPT = 1_000
 
@@ -150,7 +149,7 @@ class SupervisedSource:
 
     def set_policy(self, policy: PolicySource | None) -> None:
         """Replace the policy; calls that were admitted before keep the decision they got."""
-        self._runtime.set_policy(policy)
+        self._runtime.policy = policy
         self._toolsets_version = -1
 
     def status(self) -> HubStatus:
@@ -171,7 +170,7 @@ class SupervisedSource:
         return self.status()
 
     async def list_tools(self, principal: str | None = None) -> ToolSet:
-        """The tools that this principal can be offered now: those of live servers, without what the policy never allows.
+        """The tools that this principal can be offered now: of live servers, without what the policy never allows.
 
         The same object comes back as long as nothing has changed. Lazy servers are started for it.
         """
@@ -194,8 +193,10 @@ class SupervisedSource:
             self._toolsets.clear()
             self._toolsets_version = table.version
         # One object for all principals, where neither the policy nor a connection depends on who asks.
-        personal = callable(runtime.policy) or _looks_at_principal(runtime.policy) or any(
-            server.per_principal for server in table.servers.values()
+        personal = (
+            callable(runtime.policy)
+            or _looks_at_principal(runtime.policy)
+            or any(server.per_principal for server in table.servers.values())
         )
         key = (live, principal if personal else None)
         toolset = self._toolsets.get(key)
@@ -214,9 +215,7 @@ class SupervisedSource:
             entries = table.server_tools(principal)
             if not live:
                 entries = [dataclasses.replace(entry, available=True) for entry in entries]
-            toolset = build_toolset(
-                entries, namespaced=self._namespaced, collisions=self._collisions, offered=offered
-            )
+            toolset = build_toolset(entries, namespaced=self._namespaced, collisions=self._collisions, offered=offered)
             self._toolsets[key] = toolset
         return toolset
 
@@ -396,9 +395,7 @@ class SupervisedSource:
         if self._system is None:
             raise ConfigurationError(f"{self._name!r} is not open: use `async with`")
         if not self._system.in_loop():
-            raise WrongLoop(
-                f"{self._name!r} was opened on another event loop or thread; call it there, or use SyncHub"
-            )
+            raise WrongLoop(f"{self._name!r} was opened on another event loop or thread; call it there, or use SyncHub")
         return self._system
 
     def _hub_ref(self) -> TaskActorRef[Any]:

@@ -72,13 +72,9 @@ def prefixed(toolset: ToolSet, prefix: str) -> ToolSet:
         if len(name) > MAX_NAME_CHARS:
             name = with_hash(name, tool.server_id, tool.tool)
         tools.append(replace(tool, name=name))
-    return ToolSet(
-        tools, excluded=toolset.excluded, namespaced=toolset.namespaced, server_info=toolset.server_info
-    )
+    return ToolSet(tools, excluded=toolset.excluded, namespaced=toolset.namespaced, server_info=toolset.server_info)
 
 
 def with_description(definition: dict[str, Any], text: str) -> dict[str, Any]:
     """The definition with a description, or without the key when there is none."""
     return {**definition, "description": text} if text else definition
-
-

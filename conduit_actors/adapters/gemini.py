@@ -18,13 +18,11 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 """What ``functionResponse.parts`` takes with Gemini 3 (google-genai 3.6.1); no GIF."""
 
 
-def tools(
-    toolset: ToolSet, *, dialect: Dialect = "json", description_limit: int = DESCRIPTION_CHARS
-) -> Definitions:
+def tools(toolset: ToolSet, *, dialect: Dialect = "json", description_limit: int = DESCRIPTION_CHARS) -> Definitions:
     """The function declarations; wrap them as ``{"functionDeclarations": tools}``, and not at all when there are none.
 
     Args:
-        dialect: "json" sends ``parametersJsonSchema``, "openapi" the older ``parameters`` (the Live API knows only that).
+        dialect: "json" sends ``parametersJsonSchema``; "openapi" the older ``parameters``, for the Live API.
     """
     made = Definitions()
     for tool in toolset:

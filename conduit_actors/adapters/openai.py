@@ -33,9 +33,7 @@ _CHAT_RUNS = frozenset({None, "stop", "tool_calls", "function_call"})
 """A forced function ends with "stop"; "length" and "content_filter" cut calls off."""
 
 
-def tools(
-    toolset: ToolSet, *, api: Api, strict: Strict = "auto", description_limit: int | None = None
-) -> Definitions:
+def tools(toolset: ToolSet, *, api: Api, strict: Strict = "auto", description_limit: int | None = None) -> Definitions:
     """Function tools, each with ``strict`` said: when it is left out the Responses API tries and silently falls back.
 
     Args:

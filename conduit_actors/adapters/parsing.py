@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from conduit_actors.adapters.schemas.normalise import restore_keys
-from conduit_actors.adapters.schemas.nulls import Path, strip_nulls
+from conduit_actors.adapters.schemas.nulls import strip_nulls
 from conduit_actors.adapters.schemas.pointers import resolve, types_of
 from conduit_actors.arguments import parse_arguments
 from conduit_actors.errors import Cancelled, ConduitError, ConfigurationError, Denied, UnknownTool
@@ -142,7 +142,7 @@ def _whole(root: Mapping[str, Any], schema: Any, value: Any, depth: int) -> Any:
         }
     if isinstance(value, list) and isinstance(node.get("items"), Mapping):
         return [_whole(root, node["items"], item, depth + 1) for item in cast("list[Any]", value)]
-    return value
+    return cast("Any", value)
 
 
 def tool_of(toolset: ToolSet, name: object) -> ExposedTool | None:

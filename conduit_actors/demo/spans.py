@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanContext
 from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
@@ -18,8 +19,8 @@ def draw_trace(console: Console, spans: Sequence[ReadableSpan]) -> bool:
     if not roots:
         return False
     root = roots[-1]
-    trace_id = root.context.trace_id
-    family = [span for span in spans if span.context.trace_id == trace_id]
+    trace_id = _id(root).trace_id
+    family = [span for span in spans if _id(span).trace_id == trace_id]
     tree = Tree(_label(root))
     drawn = 1 + _add_children(tree, root, family)
     console.print(tree)
@@ -27,11 +28,17 @@ def draw_trace(console: Console, spans: Sequence[ReadableSpan]) -> bool:
 
 
 def _add_children(tree: Tree, parent: ReadableSpan, family: Sequence[ReadableSpan]) -> int:
-    children = [span for span in family if span.parent is not None and span.parent.span_id == parent.context.span_id]
+    children = [span for span in family if span.parent is not None and span.parent.span_id == _id(parent).span_id]
     drawn = 0
     for child in sorted(children, key=lambda span: span.start_time or 0):
         drawn += 1 + _add_children(tree.add(_label(child)), child, family)
     return drawn
+
+
+def _id(span: ReadableSpan) -> SpanContext:
+    context = span.get_span_context()
+    assert context is not None
+    return context
 
 
 def _label(span: ReadableSpan) -> str:

@@ -1,4 +1,4 @@
-"""The tour: every step really happens, is checked, and is printed. A step that does not do what it says fails the tour."""
+"""The tour: every step really happens, is checked and is printed; one that does not do what it says fails the tour."""
 
 from __future__ import annotations
 
@@ -150,11 +150,12 @@ async def _kill_a_server(console: Console, hub: Hub) -> None:
     async def slow_call() -> None:
         outcomes.append(await _outcome(hub, "library__count_pages", {"seconds": 60}))
 
+    killed = 0.0
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(slow_call)
         with anyio.fail_after(5):
-            while hub.status()["library"].in_flight < 3:
+            while hub.status()["library"].in_flight < 3:  # noqa: ASYNC110 (there is no event for "is in flight")
                 await anyio.sleep(0.01)
         console.print(f"kill -9 {pid}, with 3 calls in flight")
         killed = time.monotonic()

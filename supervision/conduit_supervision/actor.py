@@ -11,7 +11,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -80,7 +80,8 @@ class TaskActor(Actor):
         self.actor_stopped = threading.Event()
         from conduit_supervision.ref import TaskActorRef
 
-        self._actor_ref: TaskActorRef[Self] = TaskActorRef(self)
+        # Pykka declares its own ref type, which ours extends; its type parameter is invariant.
+        self._actor_ref: TaskActorRef[Self] = TaskActorRef(self)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._actor_system: ActorSystem | None = None
         self._actor_scope: anyio.CancelScope | None = None
         self._actor_started: TaskFuture[None] = TaskFuture()
@@ -95,7 +96,9 @@ class TaskActor(Actor):
     # Pykka's extension points
 
     @classmethod
-    def start(cls, *args: Any, **kwargs: Any) -> TaskActorRef[Self]:
+    def start(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, *args: Any, **kwargs: Any
+    ) -> TaskActorRef[Self]:
         """Start the actor in the current `ActorSystem`; the arguments go to ``__init__``.
 
         Raises:
@@ -118,7 +121,7 @@ class TaskActor(Actor):
         raise RuntimeError("a TaskActor is started by its ActorSystem")
 
     @property
-    def actor_ref(self) -> TaskActorRef[Self]:
+    def actor_ref(self) -> TaskActorRef[Self]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The reference by which others reach this actor."""
         return self._actor_ref
 
@@ -400,7 +403,7 @@ async def _maybe(result: Any) -> None:
 
 
 @asynccontextmanager
-async def _no_lifespan() -> AsyncIterator[None]:
+async def _no_lifespan() -> AsyncGenerator[None, None]:
     yield
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 from pykka import ActorRef
@@ -74,7 +74,7 @@ class DynamicSupervisor(Supervisor):
             child_id.kill()
             await child_id.ended
             return
-        await super().terminate_child(child_id)
+        await super().terminate_child(cast("object", child_id))
 
     def which_children(self) -> list[tuple[Any, Any, str]]:
         return super().which_children() + [(ref.actor_urn, ref, "worker") for ref in self._workers]
@@ -108,7 +108,7 @@ class DynamicSupervisor(Supervisor):
             for child in self._children.values():
                 if child.ref is child_id:
                     return child
-        return super()._find(child_id)
+        return super()._find(cast("object", child_id))
 
     def _refuse_more(self, child_id: object) -> None:
         if self._max_children is not None and len(self._children) + len(self._workers) >= self._max_children:

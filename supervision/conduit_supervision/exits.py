@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pykka import ActorRef
 
@@ -76,8 +76,11 @@ def reason_of(error: BaseException) -> ExitReason:
 
     A group that holds one exception stands for it: task groups in a lifespan wrap whatever passes through them.
     """
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    while isinstance(error, BaseExceptionGroup):
+        first, *more = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        if more:
+            break
+        error = first
     if isinstance(error, Shutdown):
         return ExitReason("shutdown", error.cause)
-    return ExitReason("error", error)
+    return ExitReason("error", cast("BaseException", error))

@@ -56,7 +56,9 @@ class TaskActorRef(ActorRef[A]):
     def ask(self, message: Any, *, block: Literal[True], timeout: float | None = None) -> Any: ...
     @overload
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any | TaskFuture[Any]: ...
-    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any | TaskFuture[Any]:
+    def ask(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, message: Any, *, block: bool = True, timeout: float | None = None
+    ) -> Any | TaskFuture[Any]:
         """Send a message and get a future of the reply, or with `block` wait up to `timeout` seconds for the reply.
 
         Raises:

@@ -15,7 +15,7 @@ It is a state machine with four inputs: a child's end, a due restart, a manageme
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -95,7 +95,7 @@ class Supervisor(TaskActor):
     # Life
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncGenerator[None, None]:
         # The timers of restarts that are due later. Whatever ends the supervisor, no child outlives it.
         async with anyio.create_task_group() as self._tasks:
             try:

@@ -10,7 +10,7 @@ import logging
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -168,7 +168,7 @@ class ActorSystem:
 
     @classmethod
     @contextmanager
-    def in_thread(cls, *, backend: str = "asyncio", **options: Any) -> Iterator[ActorSystem]:
+    def in_thread(cls, *, backend: str = "asyncio", **options: Any) -> Generator[ActorSystem, None, None]:
         """A system in an event loop of its own, in a background thread. Blocking calls work in every other thread."""
         system = cls(**options)
         opened: TaskFuture[None] = TaskFuture()

@@ -63,7 +63,7 @@ async def stop_thread_child(system: ActorSystem, ref: ActorRef[Any], spec: Child
     if ref.is_alive():
         ref.stop(block=False)
     timeout = 0.0 if spec.shutdown == "brutal_kill" else None if spec.shutdown == "infinity" else spec.shutdown
-    with anyio.move_on_after(cast("float | None", timeout)):
+    with anyio.move_on_after(timeout):
         reason = await ended
         return SHUTDOWN if reason.kind == "normal" else reason
     logger.error("%s is a thread and did not stop in time: it is abandoned", ref)

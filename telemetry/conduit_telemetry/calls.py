@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,7 +47,7 @@ class _OpenSpan:
         return trace.set_span_in_context(self.span)
 
     @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> Generator[None, None, None]:
         """Make it the current span; within one coroutine frame only."""
         token = context.attach(self.context)
         try:
@@ -136,13 +136,11 @@ class RequestSpan(_OpenSpan):
             **attributes,
         }
         shown = self._attributes if attempt == 1 else {**self._attributes, names.ATTEMPT: attempt}
-        super().__init__(
-            _tracer.start_span(f"{names.SPAN_TOOLS_CALL} {tool}", kind=SpanKind.CLIENT, attributes=shown)
-        )
+        super().__init__(_tracer.start_span(f"{names.SPAN_TOOLS_CALL} {tool}", kind=SpanKind.CLIENT, attributes=shown))
         self._tool = tool
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> Generator[None, None, None]:
         """Make it current, without the host's baggage: that is not for servers, unless configured."""
         target = self.context if _forward_baggage else baggage.clear(self.context)
         token = context.attach(target)
@@ -156,9 +154,7 @@ class RequestSpan(_OpenSpan):
         seconds = self.finish(error_type, description)
         if seconds is not None:
             attributes = {
-                key: value
-                for key, value in self._attributes.items()
-                if key not in (names.SESSION_ID, names.TOOL_NAME)
+                key: value for key, value in self._attributes.items() if key not in (names.SESSION_ID, names.TOOL_NAME)
             }
             attributes[names.TOOL_NAME] = bounded_tool(self._tool)
             if error_type is not None:
@@ -167,7 +163,7 @@ class RequestSpan(_OpenSpan):
 
 
 @contextmanager
-def stage_span(name: str, detail: str = "") -> Iterator[None]:
+def stage_span(name: str, detail: str = "") -> Generator[None, None, None]:
     """A child span around a stage that takes time. It must not cross a task."""
     stage = _OpenSpan(_tracer.start_span(f"{name} {detail}".rstrip()))
     error: str | None = None
@@ -184,7 +180,7 @@ def stage_span(name: str, detail: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def turn_span(provider: str, calls: int) -> Iterator[None]:
+def turn_span(provider: str, calls: int) -> Generator[None, None, None]:
     """A span around the calls of one model turn, when there are several."""
     if calls < 2:
         yield

@@ -1,7 +1,8 @@
 """All names of spans, attributes, events and metrics, in one place.
 
-The ``gen_ai``, ``mcp``, ``network``, ``server``, ``error``, ``rpc`` and ``jsonrpc`` names are those of the OpenTelemetry
-semantic conventions for GenAI and MCP (status Development, read 2026-12-01); the ``conduit`` names are this library's.
+The ``gen_ai``, ``mcp``, ``network``, ``server``, ``error``, ``rpc`` and ``jsonrpc`` names are those of the
+OpenTelemetry semantic conventions for GenAI and MCP (status Development, read 2026-12-01); the ``conduit`` names are
+this library's.
 """
 
 from __future__ import annotations

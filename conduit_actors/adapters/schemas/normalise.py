@@ -25,12 +25,18 @@ _UNIONS = ("anyOf", "oneOf", "allOf")
 _ANTHROPIC_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 _GEMINI_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _GEMINI_JSON = frozenset(
-    "type format title description enum items prefixItems minItems maxItems minimum maximum anyOf properties"
-    " additionalProperties required".split()
+    {
+        *("type", "format", "title", "description", "enum", "anyOf"),
+        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum"),
+        *("properties", "additionalProperties", "required"),
+    }
 )
 _GEMINI_OPENAPI = frozenset(
-    "type format title description nullable enum items minItems maxItems minimum maximum minLength maxLength pattern"
-    " anyOf properties required".split()
+    {
+        *("type", "format", "title", "description", "nullable", "enum", "anyOf"),
+        *("items", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength", "pattern"),
+        *("properties", "required"),
+    }
 )
 
 
@@ -68,9 +74,7 @@ _OPENAI = _Rules("openai")
 _ANTHROPIC = _Rules("anthropic", keys=_ANTHROPIC_KEY)
 _BEDROCK = _Rules("bedrock", keys=_ANTHROPIC_KEY)
 _GEMINI = _Rules("gemini", inline=True, single_types=True, keywords=_GEMINI_JSON)
-_GEMINI_API = replace(
-    _GEMINI, keys=_GEMINI_KEY, keywords=_GEMINI_OPENAPI, nullable_keyword=True, upper_types=True
-)
+_GEMINI_API = replace(_GEMINI, keys=_GEMINI_KEY, keywords=_GEMINI_OPENAPI, nullable_keyword=True, upper_types=True)
 
 
 def for_openai(schema: object) -> Normalised:
@@ -211,7 +215,9 @@ class _Normaliser:
         if keyword == "allOf":
             required = [*base, *(name for names in required_sets for name in names)]
         else:
-            shared = set(required_sets[0]).intersection(*required_sets[1:]) if required_sets else set[str]()
+            shared = set[str]()
+            if required_sets:
+                shared = set(required_sets[0]).intersection(*required_sets[1:])
             required = [*base, *(name for name in (required_sets[0] if required_sets else []) if name in shared)]
             groups = [" and ".join(sorted(set(names) - shared)) for names in required_sets]
             if len({group for group in groups if group}) > 1 or (any(groups) and not all(groups)):
@@ -304,10 +310,12 @@ class _Normaliser:
         listed = cast("list[Any]", given) if isinstance(given, list) else [given]
         if len(names) != len(listed):
             self._changed("an unknown type was left out")
-        if not names:
+        if len(names) == 1:
+            schema["type"] = names[0]
+        elif names:
+            schema["type"] = list(names)
+        else:
             del schema["type"]
-        elif isinstance(given, list):
-            schema["type"] = list(names) if len(names) > 1 else names[0]
         if at_root:
             schema["type"] = "object"
 

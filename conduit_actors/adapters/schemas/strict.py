@@ -1,9 +1,9 @@
 """OpenAI's strict subset: a compiler from JSON Schema that either keeps the meaning or says what stands in the way.
 
-The rules are the guide's; the limits are those of OpenAI's structured-outputs documentation (read 2026-12-01). Beyond
-the guide, where nothing is lost: recursion with optional properties is kept, a pointer into the body becomes a
-definition, a ``oneOf`` of branches that exclude each other becomes ``anyOf``, an ``allOf`` of one is inlined, a ``$ref``
-with a description becomes an ``anyOf`` of one, and a missing type is taken from ``enum`` or ``const`` values.
+The rules are the guide's; the limits are those of OpenAI's structured-outputs documentation (read 2026-12-01). Where
+nothing is lost it goes beyond the guide: recursion with optional properties is kept, a pointer into the body becomes a
+definition, a ``oneOf`` of branches that exclude each other becomes ``anyOf``, an ``allOf`` of one is inlined, a
+``$ref`` with a description becomes an ``anyOf`` of one, and a missing type is taken from ``enum`` or ``const`` values.
 """
 
 from __future__ import annotations
@@ -165,7 +165,17 @@ class _Compiler:
             raise UnsupportedSchema("non-local $ref", here)
         nulls = self._define(reference, here, depth)
         siblings = {key: schema[key] for key in _TEXTS if isinstance(schema.get(key), str)}
-        narrowing = set(schema) & {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf"}
+        narrowing = set(schema) & {
+            "type",
+            "properties",
+            "required",
+            "items",
+            "enum",
+            "const",
+            "anyOf",
+            "oneOf",
+            "allOf",
+        }
         if narrowing:
             raise UnsupportedSchema("$ref with siblings that narrow it", here)
         if siblings:
@@ -249,7 +259,9 @@ class _Compiler:
     ) -> tuple[dict[str, Any], _Nulls]:
         names = list(types_of(schema))
         given = schema.get("type")
-        if given is not None and (not names or (isinstance(given, list) and len(names) != len(cast("list[Any]", given)))):
+        if given is not None and (
+            not names or (isinstance(given, list) and len(names) != len(cast("list[Any]", given)))
+        ):
             raise UnsupportedSchema("unknown type", (*where, "type"))
         if not names:
             names = _types_from_values(schema)
@@ -272,7 +284,7 @@ class _Compiler:
     ) -> _Nulls:
         properties = schema.get("properties")
         extra = schema.get("additionalProperties")
-        if extra not in (None, False) or (isinstance(extra, int) and not isinstance(extra, bool)):
+        if extra is not None and extra is not False:
             raise UnsupportedSchema("open map", (*where, "additionalProperties"))
         if properties is not None and not isinstance(properties, Mapping):
             raise UnsupportedSchema("properties that are not an object", (*where, "properties"))
@@ -375,8 +387,8 @@ def _make_nullable(schema: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema or "const" in schema:
         inner = {key: value for key, value in schema.items() if key not in _TEXTS}
         return {"anyOf": [inner, {"type": "null"}], **_texts(schema)}
-    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    made = {**schema, "type": [*cast("list[str]", names), "null"]}
+    names = cast("list[str]", schema["type"] if isinstance(schema["type"], list) else [schema["type"]])
+    made = {**schema, "type": [*names, "null"]}
     if "enum" in made:
         made["enum"] = [*made["enum"], None]
     return made
@@ -388,9 +400,7 @@ def _exclusive(root: Mapping[str, Any], branches: list[Any]) -> bool:
     if not all(isinstance(branch, Mapping) for branch in resolved):
         return False
     schemas = cast("list[Mapping[str, Any]]", resolved)
-    return all(
-        _differ(root, left, right) for index, left in enumerate(schemas) for right in schemas[index + 1 :]
-    )
+    return all(_differ(root, left, right) for index, left in enumerate(schemas) for right in schemas[index + 1 :])
 
 
 def _differ(root: Mapping[str, Any], left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
