@@ -137,7 +137,7 @@ class _Life:
             with anyio.CancelScope(deadline=anyio.current_time() + self._server.connect_timeout) as scope:
                 async with self._client, anyio.create_task_group() as tasks:
                     connection.attach(self._client.session)
-                    await connection.refresh_tools()
+                    await connection.tool_list.read(self._client.session)
                     scope.deadline = float("inf")
                     if isinstance(self._transport, HttpTransport):
                         self._transport.opened = True
@@ -164,9 +164,9 @@ class _Life:
         """Start what goes on beside the calls."""
         connection, session = self.connection, self._client.session
         tasks.start_soon(self._until_left)
-        tasks.start_soon(connection.follow_tools, self._on_tools_changed)
+        tasks.start_soon(connection.tool_list.follow, session, self._on_tools_changed)
         if connection.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tools_may_change():
-            tasks.start_soon(connection.subscribe_to_tools)
+            tasks.start_soon(connection.tool_list.subscribe, session)
         if not isinstance(self._server.transport, (LowLevelServer, MCPServer)):
             tasks.start_soon(check_health, connection, session, self._alarm)
 
