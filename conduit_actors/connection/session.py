@@ -34,6 +34,7 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 )
 _MAX_INPUT_ROUNDS = 10
 """Rounds of the server's questions in one call, as in the SDK (mcp 2.3)."""
+_ASK_AGAIN_SECONDS = 0.1
 
 
 class Connection:
@@ -201,6 +202,9 @@ class Connection:
             if call.raw is not None:
                 return call.raw
             assert isinstance(asked, types.InputRequiredResult)
+            if not asked.input_requests:
+                # Only "ask me again": the server is not to be asked in a tight loop.
+                await anyio.sleep(_ASK_AGAIN_SECONDS)
             responses = await _answers(session, asked)
             state = asked.request_state
         raise MCPError(types.INTERNAL_ERROR, f"it asked for input more than {_MAX_INPUT_ROUNDS} times")
