@@ -108,6 +108,7 @@ class _McpHttpClient(httpx2.AsyncClient):
             verify=server.verify,
             proxy=server.proxy,
             trust_env=server.trust_env,
+            event_hooks={"response": [_note_refusal]},
         )
         self._owner = transport
         self._notices = notices
@@ -215,6 +216,12 @@ class _McpHttpClient(httpx2.AsyncClient):
         if self._pending:
             with anyio.move_on_after(seconds):
                 await self._all_sent.wait()
+
+
+async def _note_refusal(response: httpx2.Response) -> None:
+    call = current_call.get()
+    if call is not None and response.status_code == 401:
+        call.mark_refused()
 
 
 class _WatchedStream(httpx2.AsyncByteStream):

@@ -69,17 +69,22 @@ async def open_connection(
         finally:
             life.leave.set()
             if not life.ready:
-                tasks.cancel_scope.cancel()
+                life.scope.cancel()
             with anyio.move_on_after(_CLOSE_SECONDS + 3 * server.shutdown_grace, shield=True):
                 await life.over.wait()
-            life.connection.release_callers()
-            tasks.cancel_scope.cancel()
+            life.scope.cancel()
     if error is not None:
         raise error
 
 
 class _Life:
-    """One connection's task."""
+    """One connection's task.
+
+    Attributes:
+        leave: set by the owner, who wants to close the connection.
+        over: set when everything is closed.
+        scope: cancels the task. It is shielded: a cancelled owner still closes in good order, within bounds.
+    """
 
     def __init__(
         self,
@@ -90,6 +95,7 @@ class _Life:
     ) -> None:
         self.leave = anyio.Event()
         self.over = anyio.Event()
+        self.scope = anyio.CancelScope(shield=True)
         self._server = server
         self._on_tools_changed = on_tools_changed
         self._on_closed = on_closed
@@ -131,13 +137,17 @@ class _Life:
         return self.connection
 
     async def run(self) -> None:
-        """The whole life. Never raises but by cancellation."""
+        """The whole life. Never raises."""
+        with self.scope:
+            await self._run()
+
+    async def _run(self) -> None:
         connection = self.connection
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self._server.connect_timeout) as scope:
                 async with self._client, anyio.create_task_group() as tasks:
                     connection.attach(self._client.session)
-                    await connection.refresh_tools()
+                    await connection.tool_list.read(self._client.session)
                     scope.deadline = float("inf")
                     if isinstance(self._transport, HttpTransport):
                         self._transport.opened = True
@@ -164,9 +174,9 @@ class _Life:
         """Start what goes on beside the calls."""
         connection, session = self.connection, self._client.session
         tasks.start_soon(self._until_left)
-        tasks.start_soon(connection.follow_tools, self._on_tools_changed)
+        tasks.start_soon(connection.tool_list.follow, session, self._on_tools_changed)
         if connection.protocol_version in MODERN_PROTOCOL_VERSIONS and self._tools_may_change():
-            tasks.start_soon(connection.subscribe_to_tools)
+            tasks.start_soon(connection.tool_list.subscribe, session)
         if not isinstance(self._server.transport, (LowLevelServer, MCPServer)):
             tasks.start_soon(check_health, connection, session, self._alarm)
 

@@ -32,10 +32,14 @@ class CallRecord:
 
     def mark_sent(self) -> None:
         """From now on the server may have seen the request."""
-        if not self.sent:
-            self.sent = True
-            if self._on_sent is not None:
-                self._on_sent()
+        self.sent = True
+        on_sent, self._on_sent = self._on_sent, None
+        if on_sent is not None:
+            on_sent()
+
+    def mark_refused(self) -> None:
+        """The server refused the request unseen, e.g. for its credentials."""
+        self.sent = False
 
 
 current_call: ContextVar[CallRecord | None] = ContextVar("conduit_current_call", default=None)

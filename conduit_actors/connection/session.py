@@ -34,6 +34,7 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 )
 _MAX_INPUT_ROUNDS = 10
 """Rounds of the server's questions in one call, as in the SDK (mcp 2.3)."""
+_ASK_AGAIN_SECONDS = 0.1
 
 
 class Connection:
@@ -45,6 +46,7 @@ class Connection:
         closed: set when the connection has ended, whoever ended it, and `failure` says why.
         ending: set as soon as nothing more can be sent; a moment before `closed`.
         failure: why it ended, unless its owner closed it.
+        tool_list: the reader behind `tools` and `quarantined`.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class Connection:
         self.failure: ServerUnavailable | None = None
         self._transport = transport
         self._redactor = redactor_for(server)
-        self._list = ToolList(server)
+        self.tool_list = ToolList(server)
         self._session: ClientSession | None = None
         self._expected_version = version
         self._attributes: dict[str, Any] | None = None
@@ -69,12 +71,12 @@ class Connection:
     @property
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The server's tools in wire form, as last listed."""
-        return self._list.tools
+        return self.tool_list.tools
 
     @property
     def quarantined(self) -> tuple[tuple[str, str], ...]:
         """(name, reason) of tools that are left out: not valid MCP, doubled, or too many."""
-        return self._list.quarantined
+        return self.tool_list.quarantined
 
     @property
     def protocol_version(self) -> str | None:
@@ -200,6 +202,9 @@ class Connection:
             if call.raw is not None:
                 return call.raw
             assert isinstance(asked, types.InputRequiredResult)
+            if not asked.input_requests:
+                # Only "ask me again": the server is not to be asked in a tight loop.
+                await anyio.sleep(_ASK_AGAIN_SECONDS)
             responses = await _answers(session, asked)
             state = asked.request_state
         raise MCPError(types.INTERNAL_ERROR, f"it asked for input more than {_MAX_INPUT_ROUNDS} times")
@@ -233,7 +238,7 @@ class Connection:
                     if mismatch.error.code != HEADER_MISMATCH or self.protocol_version not in MODERN_PROTOCOL_VERSIONS:
                         raise
                 # The tool's schema, which says what goes into HTTP headers, is stale: list again, send once more.
-                await self._list.read(session)
+                await self.tool_list.read(session)
                 return await session.send_request(request, _ANSWER, progress_callback=report)
         finally:
             self._scopes.discard(scope)
@@ -272,16 +277,6 @@ class Connection:
         """The handshake is done."""
         self._session = session
 
-    async def follow_tools(self, on_changed: Callable[[], None]) -> None:
-        """Read the list again whenever the server says that it changed."""
-        assert self._session is not None
-        await self._list.follow(self._session, on_changed)
-
-    async def subscribe_to_tools(self) -> None:
-        """2026-07-28: hear of changes."""
-        assert self._session is not None
-        await self._list.subscribe(self._session)
-
     async def refresh_tools(self) -> bool:
         """Read all pages of the tool list and swap it in one step. Says whether it differs.
 
@@ -292,7 +287,7 @@ class Connection:
         if self._session is None or self.ending.is_set():
             raise ServerUnavailable(f"the connection to {self.server.id!r} is closed", server_id=self.server.id)
         try:
-            return await self._list.read(self._session)
+            return await self.tool_list.read(self._session)
         except MCPError as failure:
             if is_loss(failure):
                 text = f"the connection to {self.server.id!r} was lost"
@@ -304,13 +299,13 @@ class Connection:
         """The SDK's message handler: list changes of the handshake revisions."""
         self.heard()
         if isinstance(message, types.ToolListChangedNotification):
-            self._list.mark_stale()
+            self.tool_list.mark_stale()
 
     # What the dispatcher sees
 
     def tools_page(self, page: dict[str, Any]) -> dict[str, Any]:
         """Take a raw page of the tool list; what the SDK is to see of it."""
-        return self._list.sift(page, self.protocol_version or self._expected_version)
+        return self.tool_list.sift(page, self.protocol_version or self._expected_version)
 
     def heard(self) -> None:
         """The server gave a sign of life."""

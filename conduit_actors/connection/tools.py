@@ -123,6 +123,8 @@ class ToolList:
         while True:
             try:
                 async with listen(session, tools_list_changed=True) as subscription:
+                    # What changed while nobody listened is found by reading the list.
+                    self.mark_stale()
                     async for _ in subscription:
                         pause = _LISTEN_AGAIN_SECONDS
                         self.mark_stale()
@@ -133,8 +135,6 @@ class ToolList:
                     return
             await anyio.sleep(pause)
             pause = min(2 * pause, _LISTEN_AGAIN_MAXIMUM)
-            # What changed while nobody listened is found by reading the list.
-            self.mark_stale()
 
 
 def _canonical(tools: tuple[dict[str, Any], ...]) -> str:
