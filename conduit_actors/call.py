@@ -208,10 +208,18 @@ async def _send(runtime: Runtime, server: Server, request: CallRequest, argument
     timeout = request.timeout if request.timeout is not None else runtime.request_timeout(server, tool.tool)
     patience = anyio.current_time() + runtime.limits.ready_timeout
     attempt = 0
+    lost: Connection | None = None
+    unknown: OutcomeUnknown | None = None
     slot.in_flight += 1
     try:
         while True:
-            connection = await slot.wait_ready(max(patience - anyio.current_time(), 0))
+            try:
+                connection = await slot.wait_ready(max(patience - anyio.current_time(), 0), lost=lost)
+            except ServerUnavailable:
+                # What was sent once may have been done, however the second attempt went.
+                if unknown is not None:
+                    raise unknown from None
+                raise
             if not any(known["name"] == tool.tool for known in slot.tools):
                 raise UnknownTool(f"{tool.name} is gone: its server does not have it any more", tool=tool.tool)
             attempt += 1
@@ -221,12 +229,12 @@ async def _send(runtime: Runtime, server: Server, request: CallRequest, argument
                 return to_result(request, raw, attempt)
             except ServerUnavailable:
                 # Not sent: the next connection may have it, as long as the patience lasts.
-                if not connection.ending.is_set() or anyio.current_time() >= patience:
-                    raise
                 attempt -= 1
-            except OutcomeUnknown:
+            except OutcomeUnknown as error:
                 if attempt > 1 or not runtime.repeatable(server, tool.tool):
                     raise
+                unknown = error
+            lost = connection
     finally:
         slot.in_flight -= 1
         slot.last_used = time.monotonic()

@@ -73,8 +73,10 @@ class Slot:
             text += f": {self.last_error}"
         return ServerUnavailable(text, server_id=self.server.id)
 
-    async def wait_ready(self, timeout: float) -> Connection:
+    async def wait_ready(self, timeout: float, *, lost: Connection | None = None) -> Connection:
         """The live connection; waits up to `timeout` seconds for one that is starting or restarting.
+
+        `lost` is one that the caller found broken, which the hub may not have heard of yet: it is not given again.
 
         Raises:
             ServerUnavailable: the server is parked or stopped, or did not come up in time.
@@ -82,11 +84,11 @@ class Slot:
         with anyio.move_on_after(timeout):
             while True:
                 connection = self.connection
-                if connection is not None and not connection.closed.is_set():
+                if connection is not None and connection is not lost and not connection.ending.is_set():
                     return connection
                 if self.state in ("parked", "stopped"):
                     raise self.unavailable()
-                # A closed connection whose loss the hub has not yet heard of: the hub's next write wakes us.
+                # An ended connection whose loss the hub has not yet heard of: the hub's next write wakes us.
                 await self.changed.wait()
         raise self.unavailable()
 

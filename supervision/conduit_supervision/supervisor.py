@@ -265,12 +265,12 @@ class Supervisor(TaskActor):
         if restart == "temporary":
             self._children.pop(child.spec.id, None)
         if child.spec.significant:
-            self._maybe_shut_down()
+            self._maybe_shut_down(reason)
 
-    def _maybe_shut_down(self) -> None:
+    def _maybe_shut_down(self, reason: ExitReason) -> None:
         others = any(other.spec.significant and other.status != "stopped" for other in self._children.values())
         if self._auto_shutdown == "any_significant" or (self._auto_shutdown == "all_significant" and not others):
-            raise Shutdown
+            raise Shutdown(reason.exception)
 
     def _restart_or_give_up(self, child: Child, reason: ExitReason) -> None:
         now = monotonic()
