@@ -50,9 +50,9 @@ class HttpServer:
 
 
 @contextmanager
-def http_server(*flags: str) -> Generator[HttpServer]:
-    """Run the HTTP server; `over_http.py` says which flags there are."""
-    process = subprocess.Popen([sys.executable, str(_HERE / "over_http.py"), *flags], stdout=subprocess.PIPE)
+def http_server(*flags: str, program: str = "over_http.py") -> Generator[HttpServer]:
+    """Run an HTTP server that prints its port; `over_http.py` says which flags it has."""
+    process = subprocess.Popen([sys.executable, str(_HERE / program), *flags], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         yield HttpServer(process, int(process.stdout.readline()))
