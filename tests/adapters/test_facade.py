@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import anyio
-import kitchen
 import pytest
-from provider_types import check
-from support import open_hub, stdio
 
+import kitchen
 from conduit_actors import Allow, Client, Deny, Policy, Server, adapters, errors
 from conduit_actors.names import NAME_PATTERN
+from provider_types import check
+from support import open_hub, stdio
 
 pytestmark = pytest.mark.anyio
 

@@ -430,7 +430,7 @@ def test_renamed_keys_come_back() -> None:
     schema = obj(**{"größe": obj(**{"a b": {"type": "string"}}), "größe_": {"type": "string"}})
     made = normalise.for_anthropic(schema)
     assert all(normalise._ANTHROPIC_KEY.match(name) for name in made.schema["properties"])  # pyright: ignore
-    new = {key: value for key, value in zip(made.schema["properties"], [{"a_b": "x"}, "y"], strict=True)}
+    new = dict(zip(made.schema["properties"], [{"a_b": "x"}, "y"], strict=True))
     assert normalise.restore_keys(new, made.renames) == {"größe": {"a b": "x"}, "größe_": "y"}
 
 

@@ -206,12 +206,9 @@ class _Normaliser:
                 if known is None:
                     properties[name] = value
                 elif known != value and keyword != "allOf":
-                    only_union = isinstance(known, Mapping) and set(cast("Mapping[str, Any]", known)) == {"anyOf"}
-                    merged = (
-                        cast("list[Any]", known["anyOf"])
-                        if only_union and isinstance(known["anyOf"], list)
-                        else [known]
-                    )
+                    merged: list[Any] = [known]
+                    if list(mapping(known)) == ["anyOf"] and isinstance(mapping(known)["anyOf"], list):
+                        merged = cast("list[Any]", mapping(known)["anyOf"])
                     properties[name] = {"anyOf": [*merged, *([] if value in merged else [value])]}
             required_sets.append(names_in(one.get("required")))
         base = names_in(root.get("required"))
