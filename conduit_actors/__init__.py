@@ -15,6 +15,7 @@ from conduit_actors.limits import Limits
 from conduit_actors.policy import Policy, rule, tainted
 from conduit_actors.results import ToolCall, ToolResult
 from conduit_actors.server import RestartPolicy, Server
+from conduit_actors.sync import SyncHub
 from conduit_actors.toolset import ExposedTool, ToolSet
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Policy",
     "RestartPolicy",
     "Server",
+    "SyncHub",
     "ToolCall",
     "ToolResult",
     "ToolSet",

@@ -98,7 +98,8 @@ def call(
 
     async def run() -> bool:
         servers = _load(config)
-        policy = Policy(allow=allow or ([] if sys.stdin.isatty() and not yes else ["*"]), ask=["*"], deny=deny or [])
+        asks = sys.stdin.isatty() and not yes
+        policy = Policy(allow=allow or ([] if asks else ["*"]), ask=["*"] if asks else [], deny=deny or [])
         async with Hub("cli", servers=servers, policy=policy, on_ask=_ask, limits=Limits(call_timeout=timeout)) as hub:
             await _wait(hub, wait, only=tool)
             result = await hub.call_tool(tool, parsed)

@@ -64,6 +64,8 @@ def load_servers(source: str | PathLike[str] | Mapping[str, Any]) -> list[Server
     where = "the configuration"
     content: object = source
     if not isinstance(source, Mapping):
+        if not isinstance(source, (str, PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"{where}: expected a path or a mapping with 'mcpServers'")
         where = os.fspath(source)
         content = _read_json(Path(source), where)
     if not isinstance(content, Mapping):

@@ -93,7 +93,7 @@ def _describe(slot: Slot) -> ServerStatus:
     return ServerStatus(
         id=server.id,
         principal=slot.principal,
-        state=slot.state,
+        state=slot.present_state,
         since=time.monotonic() - slot.since,
         restarts=slot.restarts,
         last_error=slot.last_error,

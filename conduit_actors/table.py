@@ -62,13 +62,20 @@ class Slot:
         return (self.server.id, self.principal)
 
     @property
+    def present_state(self) -> ServerState:
+        """`state`, but of a connection that ended a moment ago, which the hub has not heard of yet, "restarting"."""
+        if self.connection is not None and self.connection.ending.is_set():
+            return "restarting"
+        return self.state
+
+    @property
     def settled(self) -> bool:
         """Nothing is under way that a caller could wait for."""
-        return self.state in ("ready", "parked", "stopped", "idle")
+        return self.present_state in ("ready", "parked", "stopped", "idle")
 
     def unavailable(self) -> ServerUnavailable:
         """The error for a call that finds the server in its present state."""
-        text = f"the server {self.server.id!r} is not available ({self.state})"
+        text = f"the server {self.server.id!r} is not available ({self.present_state})"
         if self.last_error:
             text += f": {self.last_error}"
         return ServerUnavailable(text, server_id=self.server.id)

@@ -8,6 +8,7 @@ from typing import cast
 
 import httpx2
 from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
 from pydantic import ValidationError
 
 from conduit_actors.errors import ConduitError, ServerUnavailable, bounded
@@ -16,6 +17,8 @@ from conduit_actors.server import Server, public_url
 
 _MAX_CHARS = 500
 _MAX_STDERR_CHARS = 300
+_SDKS_404 = (METHOD_NOT_FOUND, "Not Found")
+"""What the SDK (mcp 2.3) makes of HTTP status 404 before there is a session."""
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -64,6 +67,8 @@ def _describe(server: Server, cause: BaseException) -> str:
         return f"cannot be reached at {where}: {type(cause).__name__} {cause}".rstrip()
     if isinstance(cause, TimeoutError):
         return f"did not come up within {server.connect_timeout:g} s"
+    if isinstance(cause, MCPError) and server.url and (cause.error.code, cause.error.message) == _SDKS_404:
+        return f"answered HTTP status 404: there is no MCP endpoint at {where}"
     if isinstance(cause, MCPError):
         return f"refused the handshake: {cause.error.message}"
     if isinstance(cause, ValidationError):

@@ -255,6 +255,9 @@ class Connection:
         server_id = self.server.id
         message = failure.error.message
         if call.session_lost or is_loss(failure):
+            if self.server.url is None:
+                # Over a pipe that is the end of the connection, and whoever asks next should know it at once.
+                self.ended()
             return self._lost(call, tool)
         if call.status is not None:
             text = f"{server_id} answered the call of {tool} with HTTP status {call.status}"

@@ -8,11 +8,11 @@ import time
 from typing import Any
 
 import anyio
-import kitchen
 import pytest
-from support import FAST, alive, children, open_hub, stdio, until
 
+import kitchen
 from conduit_actors import Client, Deny, Hook, HookCall, Hub, Limits, Policy, Server, ToolResult, errors
+from support import FAST, alive, children, open_hub, stdio, until
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
-from conduit_actors.adapters.schemas.pointers import lookup, type_of_value, types_of
+from conduit_actors.adapters.schemas.pointers import lookup, mapping, names_in, type_of_value, types_of
 from conduit_actors.errors import UnsupportedSchema
 
 Dialect: TypeAlias = Literal["json", "openapi"]
@@ -201,17 +201,17 @@ class _Normaliser:
             if not isinstance(resolved, Mapping):
                 continue
             one = cast("Mapping[str, Any]", resolved)
-            for name, value in cast("Mapping[str, Any]", one.get("properties") or {}).items():
+            for name, value in mapping(one.get("properties")).items():
                 known = properties.get(name)
                 if known is None:
                     properties[name] = value
                 elif known != value and keyword != "allOf":
-                    merged = known["anyOf"] if set(known) == {"anyOf"} else [known]  # pyright: ignore
+                    merged: list[Any] = [known]
+                    if list(mapping(known)) == ["anyOf"] and isinstance(mapping(known)["anyOf"], list):
+                        merged = cast("list[Any]", mapping(known)["anyOf"])
                     properties[name] = {"anyOf": [*merged, *([] if value in merged else [value])]}
-            given = one.get("required")
-            names = cast("list[Any]", given) if isinstance(given, list) else []
-            required_sets.append([name for name in names if isinstance(name, str)])
-        base = cast("list[Any]", root.get("required")) if isinstance(root.get("required"), list) else []
+            required_sets.append(names_in(one.get("required")))
+        base = names_in(root.get("required"))
         if keyword == "allOf":
             required = [*base, *(name for names in required_sets for name in names)]
         else:

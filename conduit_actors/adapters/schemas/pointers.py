@@ -15,6 +15,18 @@ def is_schema(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def names_in(value: object) -> list[str]:
+    """The strings of a list, each once, in order; of anything else, none."""
+    if not isinstance(value, list):
+        return []
+    return list(dict.fromkeys(name for name in cast("list[Any]", value) if isinstance(name, str)))
+
+
 def lookup(root: Mapping[str, Any], reference: str) -> Any:
     """What a local JSON pointer points to; None if there is nothing, or it is not local."""
     if not reference.startswith("#"):

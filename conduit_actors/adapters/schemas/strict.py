@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from conduit_actors.adapters.schemas.nulls import ANY_DEPTH, ITEMS, Path, step
-from conduit_actors.adapters.schemas.pointers import lookup, nullable, resolve, type_of_value, types_of
+from conduit_actors.adapters.schemas.pointers import (
+    lookup,
+    mapping,
+    names_in,
+    nullable,
+    resolve,
+    type_of_value,
+    types_of,
+)
 from conduit_actors.errors import UnsupportedSchema
 
 MAX_PROPERTIES = 5_000
@@ -291,11 +299,10 @@ class _Compiler:
         known = cast("Mapping[str, Any]", properties or {})
         if not known and extra is None and not at_root:
             raise UnsupportedSchema("open map", where)
-        given = schema.get("required")
-        required = cast("list[Any]", given) if isinstance(given, list) else []
+        required = names_in(schema.get("required"))
         for name in required:
             if name not in known:
-                raise UnsupportedSchema(f"required property {str(name)[:80]!r} is not defined", (*where, "required"))
+                raise UnsupportedSchema(f"required property {name[:80]!r} is not defined", (*where, "required"))
         nulls = _Nulls()
         converted["properties"] = {}
         for name, property_schema in known.items():
@@ -414,12 +421,9 @@ def _differ(root: Mapping[str, Any], left: Mapping[str, Any], right: Mapping[str
             return True
     if types != ({"object"}, {"object"}):
         return False
-    properties = (left.get("properties"), right.get("properties"))
-    if not isinstance(properties[0], Mapping) or not isinstance(properties[1], Mapping):
-        return False
-    shared = set(cast("list[str]", left.get("required") or [])) & set(cast("list[str]", right.get("required") or []))
-    for name in shared:
-        tags = [_values(resolve(root, cast("Mapping[str, Any]", one).get(name))) for one in properties]
+    properties = (mapping(left.get("properties")), mapping(right.get("properties")))
+    for name in set(names_in(left.get("required"))) & set(names_in(right.get("required"))):
+        tags = [_values(resolve(root, one.get(name))) for one in properties]
         if tags[0] is not None and tags[1] is not None and not tags[0] & tags[1]:
             return True
     return False

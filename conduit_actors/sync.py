@@ -1,0 +1,131 @@
+"""`SyncHub`: a hub for plain programs, in an event loop of its own in a background thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from conduit_actors.errors import ConfigurationError
+from conduit_actors.hub import Hub
+from conduit_actors.results import ToolResult
+from conduit_actors.server import Server
+from conduit_actors.status import HubStatus
+from conduit_actors.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from conduit_actors.adapters.facade import Listing, ToolCallResults
+
+
+class SyncHub:
+    """A `Hub` whose methods block. Usable from any number of threads, also from one that runs an event loop (which it
+    then blocks).
+
+        with SyncHub("agents", servers=[...], policy=...) as hub:
+            listing = hub.tools("anthropic")
+            results = hub.execute_tool_calls("anthropic", response, toolset=listing.toolset)
+
+    Args:
+        backend: "asyncio" or "trio", for the background loop. The other arguments are those of `Hub`.
+    """
+
+    def __init__(self, name: str = "hub", *, backend: str = "asyncio", **options: Any) -> None:
+        self._hub = Hub(name, **options)
+        self._backend = backend
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    @classmethod
+    def from_config(cls, source: str | PathLike[str] | Mapping[str, Any], **options: Any) -> Self:
+        """See `Hub.from_config`.
+
+        Raises:
+            ConfigurationError: the file cannot be used.
+        """
+        from conduit_actors.config_file import load_servers
+
+        return cls(options.pop("name", "hub"), servers=load_servers(source), **options)
+
+    def __enter__(self) -> Self:
+        if self._portal is not None:
+            raise ConfigurationError(f"{self._hub.name!r} is open already")
+        self._portal = self._stack.enter_context(start_blocking_portal(self._backend))
+        try:
+            self._portal.call(self._hub.__aenter__)
+        except BaseException:
+            self._portal = None
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all calls, close all connections, end the background thread. A second time does nothing."""
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            try:
+                portal.call(self._hub.close)
+            finally:
+                self._stack.close()
+
+    def _run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if self._portal is None:
+            raise ConfigurationError(f"{self._hub.name!r} is not open: use `with`")
+
+        async def call() -> Any:
+            return await function(*args, **options)
+
+        return self._portal.call(call)
+
+    @property
+    def hub(self) -> Hub:
+        """The hub itself; its methods are for the background loop."""
+        return self._hub
+
+    def status(self) -> HubStatus:
+        """See `Hub.status`."""
+        return self._hub.status()
+
+    def wait_ready(self, timeout: float | None = None) -> HubStatus:
+        """See `Hub.wait_ready`."""
+        return self._run(self._hub.wait_ready, timeout)
+
+    def list_tools(self, principal: str | None = None) -> ToolSet:
+        """See `Hub.list_tools`."""
+        return self._run(self._hub.list_tools, principal)
+
+    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> ToolResult:
+        """See `Hub.call_tool`."""
+        return self._run(self._hub.call_tool, name, arguments, **options)
+
+    def add_server(self, server: Server) -> None:
+        """See `Hub.add_server`."""
+        self._run(self._hub.add_server, server)
+
+    def remove_server(self, server_id: str) -> None:
+        """See `Hub.remove_server`."""
+        self._run(self._hub.remove_server, server_id)
+
+    def restart_server(self, server_id: str) -> None:
+        """See `Hub.restart_server`."""
+        self._run(self._hub.restart_server, server_id)
+
+    def tools(self, provider: Any, **options: Any) -> Listing:
+        """See `adapters.tools`."""
+        from conduit_actors.adapters import tools
+
+        return self._run(tools, self._hub, provider, **options)
+
+    def execute_tool_calls(self, provider: Any, response: object, **options: Any) -> ToolCallResults:
+        """See `adapters.execute_tool_calls`."""
+        from conduit_actors.adapters import execute_tool_calls
+
+        return self._run(execute_tool_calls, self._hub, provider, response, **options)
