@@ -26,14 +26,16 @@ from conduit_actors.errors import ServerUnavailable
 from conduit_actors.server import Server
 
 _READ_SECONDS = 300.0
-"""Between two chunks of a response. A call's own time-outs are shorter; a stream that listens may be silent longer,
-and is then opened again. The SDK's default (mcp 2.3)."""
+"""Between two chunks of a stream that listens; after a longer silence it is opened again. As in the SDK (mcp 2.3)."""
 
 _CLOSE_SECONDS = 2.0
 """For the DELETE of the session at close."""
 
 _NOTICE_SECONDS = 5.0
 """For a notification, which nobody waits for."""
+
+_CLOSED = "Connection closed"
+"""What the SDK says of a lost connection."""
 
 _SESSION_HEADER = "mcp-session-id"
 _NO_SERVER = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, httpx2.UnsupportedProtocol)
@@ -102,7 +104,7 @@ class _McpHttpClient(httpx2.AsyncClient):
         super().__init__(
             headers=headers,
             auth=auth_of(server.auth, transport.principal),
-            timeout=httpx2.Timeout(server.connect_timeout, read=max(_READ_SECONDS, server.timeout)),
+            timeout=httpx2.Timeout(server.connect_timeout, read=_READ_SECONDS),
             # Each call in flight holds one connection; the hub's own limits bound them.
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
             verify=server.verify,
@@ -118,7 +120,7 @@ class _McpHttpClient(httpx2.AsyncClient):
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request of the SDK's transport."""
         if self._owner.failure is not None:
-            return _refusal(request, self._owner.failure.message)
+            return _refusal(request, _CLOSED)
         if request.method == "DELETE":
             with anyio.fail_after(_CLOSE_SECONDS):  # the SDK logs that it failed, and goes on
                 return await super().send(await self._with_headers(request), **options)
@@ -137,6 +139,9 @@ class _McpHttpClient(httpx2.AsyncClient):
                 call.mark_sent()
 
         request.extensions = {**request.extensions, "trace": trace}
+        if request.method == "POST":
+            # The call's own time-out bounds it; a tool may be silent for longer than any other stream.
+            request.extensions["timeout"] = httpx2.Timeout(owner.server.connect_timeout, read=None).as_dict()
         try:
             response = await super().send(await self._with_headers(request), **options)
             if response.headers.get("content-type", "").lower().startswith("application/json"):
@@ -148,7 +153,7 @@ class _McpHttpClient(httpx2.AsyncClient):
                 owner.fail(error)
             else:
                 owner.on_doubt()
-            return _refusal(request, "Connection closed")
+            return _refusal(request, _CLOSED)
         self._note(request, response)
         return response
 

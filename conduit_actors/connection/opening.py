@@ -27,6 +27,7 @@ from conduit_actors.connection.causes import leaves, unavailable
 from conduit_actors.connection.dispatcher import ConnectionDispatcher
 from conduit_actors.connection.http import HttpTransport
 from conduit_actors.connection.providers import call
+from conduit_actors.connection.quiet import redacted_logs
 from conduit_actors.connection.session import Connection, is_loss
 from conduit_actors.connection.stdio import StdioTransport
 from conduit_actors.connection.upkeep import HealthAlarm, check_health
@@ -57,7 +58,10 @@ async def open_connection(
     Raises:
         ServerUnavailable: it could not be opened; one line with the server and the cause, the original chained.
     """
-    life = _Life(server, principal, on_tools_changed, on_closed)
+    try:
+        life = _Life(server, principal, on_tools_changed, on_closed)
+    except Exception as refused:  # the SDK refuses an option, or a host's own transport cannot be made
+        raise unavailable(server, refused) from refused
     error: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
@@ -138,7 +142,7 @@ class _Life:
 
     async def run(self) -> None:
         """The whole life. Never raises."""
-        with self.scope:
+        with self.scope, redacted_logs(self._server):
             await self._run()
 
     async def _run(self) -> None:

@@ -61,6 +61,7 @@ class ServerProcess:
                 f"the server {server.id!r} cannot be started: {reason}", server_id=server.id
             ) from error
         self.pid = self._process.pid
+        self._status: int | None = None
         self._grace = server.shutdown_grace
         self.stderr_lines: deque[str] = deque(maxlen=server.stderr_lines)
         for pipe in (self.stdin, self.stdout, self.stderr):
@@ -80,8 +81,22 @@ class ServerProcess:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs. Reaps it."""
-        return self._process.poll()
+        """The exit status, negative for a signal; None while it runs."""
+        if self._status is None:
+            self._status = self._look()
+        return self._status
+
+    def _look(self) -> int | None:
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            return self._process.poll()
+        try:
+            # Not reaped yet: until then nobody else can get its id, which is also that of the group.
+            seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # the host ignores SIGCHLD, or somebody reaped it
+            return self._process.poll()
+        if seen is None:
+            return None
+        return seen.si_status if seen.si_code == os.CLD_EXITED else -seen.si_status
 
     @property
     def ending(self) -> str:
@@ -92,7 +107,7 @@ class ServerProcess:
         return f"its process ended with {f'signal {-code}' if code < 0 else f'exit status {code}'}"
 
     async def wait_exit(self) -> int:
-        """Wait until the program itself has ended, whoever holds its pipes, and reap it."""
+        """Wait until the program itself has ended, whoever holds its pipes."""
         if self.returncode is None and hasattr(os, "pidfd_open"):
             try:
                 descriptor = os.pidfd_open(self.pid)
@@ -139,14 +154,17 @@ class ServerProcess:
             await self.wait_exit()
         by_itself = self.returncode is not None
         # A leader that went does not mean that its children did.
-        if self._signal_group(signal.SIGTERM):
-            with anyio.move_on_after(self._grace):
-                await self.wait_exit()
-                while self._signal_group(0):  # noqa: ASYNC110 - nothing tells of a group's end
-                    await anyio.sleep(_POLL_SECONDS / 2)
-            self._signal_group(signal.SIGKILL)
+        self._signal_group(signal.SIGTERM)
+        with anyio.move_on_after(self._grace):
+            await self.wait_exit()
+            self._process.poll()
+            while self._signal_group(0):  # noqa: ASYNC110 - nothing tells of a group's end
+                await anyio.sleep(_POLL_SECONDS / 2)
+            return by_itself
+        self._signal_group(signal.SIGKILL)
         with anyio.move_on_after(_KILL_SECONDS):
             await self.wait_exit()
+        self._process.poll()
         return by_itself
 
     def _signal_group(self, number: int) -> bool:

@@ -20,6 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from conduit_actors.connection.http import HttpTransport
+from conduit_actors.connection.quiet import redacted_logs
 from conduit_actors.connection.records import CallRecord, current_call
 from conduit_actors.connection.stdio import StdioTransport
 from conduit_actors.connection.tools import ToolList
@@ -166,7 +167,8 @@ class Connection:
         call = CallRecord(on_sent)
         token = current_call.set(call)
         try:
-            return await self._rounds(self._session, call, tool, arguments, timeout, on_progress, meta)
+            with redacted_logs(self.server):
+                return await self._rounds(self._session, call, tool, arguments, timeout, on_progress, meta)
         except MCPError as failure:
             raise self._explain(failure, call, tool) from failure
         except ValidationError as failure:
@@ -286,11 +288,16 @@ class Connection:
         Raises:
             ServerUnavailable: the connection is closed.
             ProtocolError: the server refused.
+            Timeout: it took longer than `Server.connect_timeout`.
         """
         if self._session is None or self.ending.is_set():
             raise ServerUnavailable(f"the connection to {self.server.id!r} is closed", server_id=self.server.id)
         try:
-            return await self.tool_list.read(self._session)
+            with anyio.fail_after(self.server.connect_timeout), redacted_logs(self.server):
+                return await self.tool_list.read(self._session)
+        except TimeoutError as failure:
+            text = f"{self.server.id} did not list its tools within {self.server.connect_timeout:g} s"
+            raise Timeout(text, server_id=self.server.id) from failure
         except MCPError as failure:
             if is_loss(failure):
                 text = f"the connection to {self.server.id!r} was lost"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 
 from conduit_actors.connection import open_connection
 from conduit_actors.errors import ProtocolError, ServerUnavailable
+from conduit_actors.server import Server
 from servers import HttpServer, http_server
 
 pytestmark = pytest.mark.anyio
@@ -161,13 +163,24 @@ async def test_a_redirect_to_another_origin_is_not_followed() -> None:
 
 
 async def test_the_proxy_setting_is_used() -> None:
-    with http_server() as proxy, anyio.fail_after(30):
-        server = http_server()
-        with server as http:
-            with pytest.raises(ServerUnavailable):
-                async with open_connection(http.server(proxy="http://127.0.0.1:9")):
-                    pytest.fail("it opened")
-        assert await log(proxy) == []
+    with http_server() as http, anyio.fail_after(30):
+        with pytest.raises(ServerUnavailable, match="cannot be reached"):
+            async with open_connection(http.server(proxy="http://127.0.0.1:9")):
+                pytest.fail("it opened")
+        assert await log(http) == []
+
+
+async def test_no_library_logs_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+    with http_server() as http, anyio.fail_after(30), caplog.at_level(logging.DEBUG):
+        server = Server("h", url=f"{http.url}?key=canary-query", headers={"X-Key": "canary-header"})
+        async with open_connection(server) as connection:
+            await connection.call_tool("echo", {"text": "hi"}, timeout=5)
+            await anyio.to_thread.run_sync(http.kill)
+            with pytest.raises(ServerUnavailable) as caught:
+                await connection.call_tool("echo", {}, timeout=5)
+    assert "HTTP Request: POST" in caplog.text
+    assert "canary" not in caplog.text
+    assert "canary" not in str(caught.value)
 
 
 async def test_answers_as_event_streams() -> None:

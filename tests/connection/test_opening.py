@@ -147,6 +147,13 @@ async def test_no_secret_of_the_configuration_is_in_the_error() -> None:
     assert "CANARY is [redacted]" in str(error)
 
 
+async def test_a_transport_that_cannot_be_made() -> None:
+    def transport() -> None:
+        raise RuntimeError("no transport today")
+
+    assert "no transport today" in str(await refusal(Server("t", transport=transport)))
+
+
 async def test_what_the_owner_raises_comes_out_as_it_is() -> None:
     class Mine(Exception):
         pass

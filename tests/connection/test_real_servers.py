@@ -84,6 +84,16 @@ async def test_the_sdk_dies_in_a_call(protocol: str) -> None:
             await connection.closed.wait()
 
 
+async def test_a_stale_schema_of_headers_is_read_again_and_the_call_sent_once_more() -> None:
+    with http_server(program="over_sdk.py") as http, anyio.fail_after(40):
+        async with open_connection(http.server()) as connection:
+            assert await text(connection, "echo", text="hi") == "hi"
+            await connection.call_tool("switch", {}, timeout=10)
+            assert await text(connection, "echo", text="still") == "still"
+            echo = next(tool for tool in connection.tools if tool["name"] == "echo")
+            assert echo["inputSchema"]["properties"]["text"]["x-mcp-header"] == "Text"
+
+
 async def everything(connection: Connection) -> None:
     assert {"echo", "get-sum"} <= {tool["name"] for tool in connection.tools}
     assert connection.quarantined == ()

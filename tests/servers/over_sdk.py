@@ -48,6 +48,14 @@ async def progress(steps: int, ctx: Context) -> str:
 
 
 @mcp.tool()
+async def switch() -> str:
+    """From now on `echo` wants its text in a header too, which no client knows yet."""
+    tool = next(tool for tool in mcp._tool_manager.list_tools() if tool.name == "echo")
+    tool.parameters["properties"]["text"]["x-mcp-header"] = "Text"
+    return "switched"
+
+
+@mcp.tool()
 async def die() -> str:
     os._exit(1)
 
