@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import kitchen
 import pytest
 from mcp import Client as BareClient
 from mcp import StdioServerParameters
@@ -20,6 +19,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import kitchen
 from conduit_actors import Server
 from support import KITCHEN, open_hub, stdio
 
