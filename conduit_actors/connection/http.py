@@ -17,7 +17,7 @@ import anyio
 import httpx2
 from anyio.abc import TaskGroup
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, METHOD_NOT_FOUND
 
 from conduit_actors.connection.causes import unavailable
 from conduit_actors.connection.providers import ask, auth_of
@@ -167,7 +167,7 @@ class _McpHttpClient(httpx2.AsyncClient):
             call.status = status
         known_session = _SESSION_HEADER in request.headers
         where = f"the server {owner.server.id!r}"
-        if status == 404 and known_session:
+        if status == 404 and known_session and not _unknown_method(response):
             # Streamable HTTP, revision 2025-03-26 and later: the client must start a new session.
             if call is not None:
                 call.session_lost = True
@@ -221,6 +221,18 @@ class _McpHttpClient(httpx2.AsyncClient):
         if self._pending:
             with anyio.move_on_after(seconds):
                 await self._all_sent.wait()
+
+
+def _unknown_method(response: httpx2.Response) -> bool:
+    """The session is fine, the method is not there: revision 2026-07-28 says that with a 404, too."""
+    if not response.is_stream_consumed:
+        return False
+    try:
+        body: Any = response.json()
+    except ValueError:
+        return False
+    error: Any = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
+    return isinstance(error, dict) and cast("dict[str, Any]", error).get("code") == METHOD_NOT_FOUND
 
 
 async def _note_refusal(response: httpx2.Response) -> None:

@@ -58,15 +58,25 @@ async def open_connection(
     Raises:
         ServerUnavailable: it could not be opened; one line with the server and the cause, the original chained.
     """
-    try:
-        life = _Life(server, principal, on_tools_changed, on_closed)
-    except Exception as refused:  # the SDK refuses an option, or a host's own transport cannot be made
-        raise unavailable(server, refused) from refused
+    deadline = anyio.current_time() + server.connect_timeout
+
+    def new_life(protocol: str) -> _Life:
+        try:
+            return _Life(server, protocol, deadline, principal, on_tools_changed, on_closed)
+        except Exception as refused:  # the SDK refuses an option, or a host's own transport cannot be made
+            raise unavailable(server, refused) from refused
+
+    life = new_life(server.protocol)
     error: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
             tasks.start_soon(life.run)
-            yield await life.opened()
+            await life.wait_opened()
+            if life.died_of_probe:
+                life = new_life("legacy")
+                tasks.start_soon(life.run)
+                await life.wait_opened()
+            yield life.opened()
         except Exception as raised:  # noqa: BLE001 - raised again below
             # Out of the task group first, which would wrap it.
             error = raised
@@ -87,20 +97,27 @@ class _Life:
     Attributes:
         leave: set by the owner, who wants to close the connection.
         over: set when everything is closed.
+        died_of_probe: a program ended before its first answer. Some older servers do so when the first message is not
+            ``initialize``.
         scope: cancels the task. It is shielded: a cancelled owner still closes in good order, within bounds.
     """
 
     def __init__(
         self,
         server: Server,
+        protocol: str,
+        deadline: float,
         principal: str | None,
         on_tools_changed: Callable[[], None],
         on_closed: Callable[[], None],
     ) -> None:
         self.leave = anyio.Event()
         self.over = anyio.Event()
+        self.died_of_probe = False
         self.scope = anyio.CancelScope(shield=True)
         self._server = server
+        self._protocol = protocol
+        self._deadline = deadline
         self._on_tools_changed = on_tools_changed
         self._on_closed = on_closed
         self._ready = anyio.Event()
@@ -109,7 +126,7 @@ class _Life:
         self.connection = Connection(server, principal, self._transport, _first_version(server))
         self._client = Client(
             target,
-            mode=server.protocol,
+            mode=protocol,
             client_info=types.Implementation(name="conduit-actors", version=version("conduit-actors")),
             cache=None,
             logging_callback=log_messages(server),
@@ -129,13 +146,16 @@ class _Life:
         """The opening is over, well or not."""
         return self._ready.is_set()
 
-    async def opened(self) -> Connection:
-        """Wait for the end of the opening.
+    async def wait_opened(self) -> None:
+        """Wait for the end of the opening; when it failed, for the end of everything."""
+        await self._ready.wait()
+
+    def opened(self) -> Connection:
+        """The open connection.
 
         Raises:
-            ServerUnavailable: it failed.
+            ServerUnavailable: the opening failed.
         """
-        await self._ready.wait()
         if self.connection.failure is not None and self.connection.closed.is_set():
             raise self.connection.failure
         return self.connection
@@ -148,7 +168,7 @@ class _Life:
     async def _run(self) -> None:
         connection = self.connection
         try:
-            with anyio.CancelScope(deadline=anyio.current_time() + self._server.connect_timeout) as scope:
+            with anyio.CancelScope(deadline=self._deadline) as scope:
                 async with self._client, anyio.create_task_group() as tasks:
                     connection.attach(self._client.session)
                     await connection.tool_list.read(self._client.session)
@@ -162,6 +182,8 @@ class _Life:
             if scope.cancelled_caught:
                 connection.fail(unavailable(self._server, TimeoutError(), stderr=connection.stderr_tail))
         except Exception as error:  # noqa: BLE001 - the one edge where any failure in there becomes the connection's
+            is_program = isinstance(self._transport, StdioTransport)
+            self.died_of_probe = is_program and not connection.answered and self._protocol == "auto" and _is_lost(error)
             connection.fail(unavailable(self._server, self._telling(error), stderr=connection.stderr_tail))
         finally:
             opened = self._ready.is_set()
@@ -187,9 +209,7 @@ class _Life:
     def _tools_may_change(self) -> bool:
         support = self._client.server_capabilities.tools
         # Without a probe the server was not asked for its capabilities.
-        return self._server.protocol in MODERN_PROTOCOL_VERSIONS or (
-            support is not None and support.list_changed is True
-        )
+        return self._protocol in MODERN_PROTOCOL_VERSIONS or (support is not None and support.list_changed is True)
 
     async def _until_left(self) -> None:
         await self.leave.wait()
@@ -216,13 +236,17 @@ class _Life:
         known = None if self._transport is None else self._transport.failure
         if known is None:
             return error
-        lost = any(isinstance(cause, MCPError) and is_loss(cause) for cause in leaves(error))
+        lost = _is_lost(error)
         return known if lost or isinstance(self._transport, HttpTransport) else error
 
     def _transport_failed(self) -> None:
         assert self._transport is not None
         assert self._transport.failure is not None
         self.connection.fail(self._transport.failure)
+
+
+def _is_lost(error: Exception) -> bool:
+    return any(isinstance(cause, MCPError) and is_loss(cause) for cause in leaves(error))
 
 
 def _target(server: Server, principal: str | None) -> tuple[StdioTransport | HttpTransport | None, Any]:

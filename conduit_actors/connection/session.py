@@ -47,6 +47,7 @@ class Connection:
         closed: set when the connection has ended, whoever ended it, and `failure` says why.
         ending: set as soon as nothing more can be sent; a moment before `closed`.
         failure: why it ended, unless its owner closed it.
+        answered: the server has answered anything at all.
         tool_list: the reader behind `tools` and `quarantined`.
     """
 
@@ -66,6 +67,7 @@ class Connection:
         self._attributes: dict[str, Any] | None = None
         self._scopes: set[anyio.CancelScope] = set()
         self._heard_at = time.monotonic()
+        self.answered = False
 
     # What is known of the other side
 
@@ -320,6 +322,7 @@ class Connection:
     def heard(self) -> None:
         """The server gave a sign of life."""
         self._heard_at = time.monotonic()
+        self.answered = True
 
     def ended(self) -> None:
         """Nothing more can be sent."""

@@ -50,6 +50,13 @@ async def test_speaks_the_handshake_revisions(protocol: str) -> None:
             assert result["content"][0]["text"] == "hi"
 
 
+async def test_a_server_that_ends_when_probed_is_greeted_by_the_handshake() -> None:
+    with anyio.fail_after(20):
+        async with open_connection(stdio_server("strict")) as connection:
+            assert connection.protocol_version == "2025-11-25"
+            await connection.call_tool("echo", {"text": "hi"}, timeout=5)
+
+
 async def test_a_real_server_of_the_stateless_revision() -> None:
     command = str(Path(sys.executable).with_name("mcp-server-time"))
     with anyio.fail_after(30):

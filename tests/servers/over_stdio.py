@@ -4,6 +4,7 @@ Its tools are those of `behaviour.py`. Flags:
 
     hang-initialize       never answers the handshake
     exit-after-handshake  ends right after it
+    strict                ends when the first message is not initialize
     garbage               writes what is not JSON-RPC, all the time and nothing else
     banner                prints lines on stdout before and between its messages
     protocol=VERSION      the revision that it negotiates; default 2025-11-25
@@ -141,6 +142,8 @@ def main() -> None:
             sys.stdout.buffer.flush()
     for line in sys.stdin:
         message = json.loads(line)
+        if "strict" in FLAGS and not _tools.messages and message.get("method") != "initialize":
+            os._exit(5)
         _tools.messages.append(message)
         if "method" not in message:
             with _answered:
