@@ -19,7 +19,7 @@ import anyio
 from conduit_actors.admission import Place
 from conduit_actors.approvals import ApprovalRequest, frozen_copy, same_arguments
 from conduit_actors.arguments import check_output
-from conduit_actors.connection import Connection, own_span
+from conduit_actors.connection import Connection, begin_own_span, end_own_span
 from conduit_actors.errors import ConduitError, Denied, OutcomeUnknown, ServerUnavailable, UnknownTool
 from conduit_actors.hooks import HookCall
 from conduit_actors.policy import PolicyInput
@@ -65,7 +65,7 @@ class CallRequest:
     shape: Shape = "llm"
 
 
-def to_result(request: CallRequest, raw: Mapping[str, Any], attempts: int) -> ToolResult:
+def _to_result(request: CallRequest, raw: Mapping[str, Any], attempts: int) -> ToolResult:
     """The server's answer in wire form as a `ToolResult`."""
     content = raw.get("content")
     meta = raw.get("_meta")
@@ -76,6 +76,7 @@ def to_result(request: CallRequest, raw: Mapping[str, Any], attempts: int) -> To
         meta=meta if isinstance(meta, dict) else None,  # pyright: ignore[reportUnknownArgumentType]
         server_id=request.tool.server_id,
         tool=request.tool.tool,
+        duration=time.perf_counter() - request.started,
         attempts=attempts,
     )
 
@@ -108,7 +109,7 @@ async def run_call(runtime: Runtime, request: CallRequest, span: CallSpan) -> To
     try:
         waited = time.perf_counter() - waited
         if waited > _NOTABLE_WAIT:
-            span.set({names.QUEUE_WAIT: waited})
+            span.note(names.QUEUE_WAIT, waited)
             instruments().queue_wait.record(waited)
         try:
             return await _run_admitted(runtime, request, span, place)
@@ -141,7 +142,6 @@ async def _run_admitted(runtime: Runtime, request: CallRequest, span: CallSpan, 
         arguments = validator.repair(arguments)
         validator.validate(arguments)
     result = await _send(runtime, server, request, arguments)
-    result = dataclasses.replace(result, duration=time.perf_counter() - request.started)
     return await _finish(runtime, request, arguments, result)
 
 
@@ -214,19 +214,19 @@ async def _send(runtime: Runtime, server: Server, request: CallRequest, argument
     try:
         while True:
             try:
-                connection = await slot.wait_ready(max(patience - anyio.current_time(), 0), lost=lost)
+                connection = await slot.wait_ready(patience - anyio.current_time(), lost=lost)
             except ServerUnavailable:
                 # What was sent once may have been done, however the second attempt went.
                 if unknown is not None:
                     raise unknown from None
                 raise
-            if not any(known["name"] == tool.tool for known in slot.tools):
+            if tool.tool not in slot.tool_names:
                 raise UnknownTool(f"{tool.name} is gone: its server does not have it any more", tool=tool.tool)
             attempt += 1
             slot.last_used = time.monotonic()
             try:
                 raw = await _attempt(connection, request, arguments, timeout, attempt)
-                return to_result(request, raw, attempt)
+                return _to_result(request, raw, attempt)
             except ServerUnavailable:
                 # Not sent: the next connection may have it, as long as the patience lasts.
                 attempt -= 1
@@ -244,17 +244,20 @@ async def _attempt(
     connection: Connection, request: CallRequest, arguments: dict[str, Any], timeout: float, attempt: int
 ) -> dict[str, Any]:
     span = RequestSpan(request.tool.tool, connection.span_attributes, attempt)
+    token, own = span.attach(), begin_own_span()
     try:
-        with span.sending(), own_span():
-            raw = await connection.call_tool(
-                request.tool.tool, arguments, timeout=timeout, on_progress=request.on_progress, meta=request.meta
-            )
+        raw = await connection.call_tool(
+            request.tool.tool, arguments, timeout=timeout, on_progress=request.on_progress, meta=request.meta
+        )
     except ConduitError as error:
         span.end(error_type(error), error.message)
         raise
     except BaseException:
         span.end("cancelled")
         raise
+    finally:
+        end_own_span(own)
+        span.detach(token)
     span.end(names.TOOL_ERROR if raw.get("isError") is True else None)
     return raw
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from conduit_actors.limits import Limits
 from conduit_actors.media import (
@@ -31,7 +31,7 @@ def shape_for_llm(result: ToolResult, limits: Limits) -> ToolResult:
     limit = limits.max_result_chars
     content = result.content
     structured = result.structured
-    if len(content) == 1 and _is_small_text(content[0], limit) and structured is None:
+    if len(content) == 1 and _is_small_text(content[0], limit) and _is_small_mirror(structured, limit):
         return result
     blocks = [_shape_block(block, limits) for block in content]
     structured, repeated = _without_media(structured, blocks)
@@ -49,10 +49,30 @@ def _is_small_text(block: ContentBlock, limit: int | None) -> bool:
     return (
         block.get("type") == "text"
         and isinstance(text, str)
-        and (limit is None or len(text) <= limit)
+        and (limit is None or len(text) <= limit // 2)
         and text.isascii()
         and "\x00" not in text
     )
+
+
+def _is_small_mirror(structured: Any, limit: int | None) -> bool:
+    """Whether structured content is None, or so flat and short that it cannot matter: the usual ``{"result": 5}``."""
+    if structured is None:
+        return True
+    if not isinstance(structured, dict) or len(cast("dict[str, Any]", structured)) != 1:
+        return False
+    ((key, value),) = cast("dict[str, Any]", structured).items()
+    if len(key) > _SMALL_MIRROR or (limit is not None and limit < 8 * _SMALL_MIRROR):
+        return False
+    return (
+        value is None
+        or isinstance(value, (bool, int, float))
+        or (isinstance(value, str) and len(value) < _SMALL_MIRROR)
+    )
+
+
+_SMALL_MIRROR = 60
+"""Characters; no encoded image is that short."""
 
 
 def _shape_block(block: ContentBlock, limits: Limits) -> ContentBlock:

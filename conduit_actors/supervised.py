@@ -303,9 +303,7 @@ class SupervisedSource:
     async def _run(self, request: CallRequest, seconds: float) -> ToolResult:
         """One worker for one call. Whatever the worker does, the answer is here at the deadline."""
         tool = request.tool
-        span = CallSpan(
-            name=tool.name, server_id=tool.server_id, tool=tool.tool, call_id=request.call_id, taint=request.taint
-        )
+        span = CallSpan(name=tool.name, server_id=tool.server_id, call_id=request.call_id, taint=request.taint)
         worker: TaskActorRef[CallWorker] | None = None
         try:
             with anyio.CancelScope(deadline=request.deadline):

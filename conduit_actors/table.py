@@ -46,6 +46,7 @@ class Slot:
     state: ServerState = "idle"
     connection: Connection | None = None
     tools: Sequence[Mapping[str, Any]] = ()
+    tool_names: frozenset[str] = frozenset()
     quarantined: Sequence[tuple[str, str]] = ()
     held: Mapping[str, str] = field(default_factory=dict[str, str])
     restarts: int = 0
@@ -88,6 +89,9 @@ class Slot:
         Raises:
             ServerUnavailable: the server is parked or stopped, or did not come up in time.
         """
+        connection = self.connection
+        if connection is not None and connection is not lost and not connection.ending.is_set():
+            return connection
         with anyio.move_on_after(timeout):
             while True:
                 connection = self.connection
@@ -125,6 +129,8 @@ class ServerTable:
             slot.since = time.monotonic()
         for name, value in changes.items():
             setattr(slot, name, value)
+        if "tools" in changes:
+            slot.tool_names = frozenset(tool["name"] for tool in slot.tools)
         self.touch()
         slot.changed.set()
         slot.changed = anyio.Event()

@@ -1,7 +1,7 @@
 """One MCP connection, from open to closed: transports, handshake, tool list, calls, death."""
 
 from conduit_actors.connection.opening import open_connection
-from conduit_actors.connection.sdk_span import own_span
+from conduit_actors.connection.sdk_span import begin_own_span, end_own_span
 from conduit_actors.connection.session import Connection
 
-__all__ = ["Connection", "open_connection", "own_span"]
+__all__ = ["Connection", "begin_own_span", "end_own_span", "open_connection"]

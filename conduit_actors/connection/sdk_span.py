@@ -3,14 +3,14 @@
 `mcp` opens a span of its own around each request, with a name and attributes that the conventions do not have, and
 offers no way to turn it off. Inside `own_span` it is passed through: what the SDK would set on its span is set on the
 current one. This replaces one private name of the SDK (`mcp.shared.jsonrpc_dispatcher.otel_span`); a test pins it.
-Requests outside of `own_span`, other users' of the SDK among them, are not affected.
+Requests outside, other users' of the SDK among them, are not affected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Any
 
 from mcp.shared import jsonrpc_dispatcher
@@ -20,14 +20,14 @@ _own: ContextVar[bool] = ContextVar("conduit_own_span", default=False)
 _sdk_span = jsonrpc_dispatcher.otel_span  # pyright: ignore[reportPrivateImportUsage]
 
 
-@contextmanager
-def own_span() -> Generator[None]:
-    """Requests sent in here are covered by the current span already."""
-    token = _own.set(True)
-    try:
-        yield
-    finally:
-        _own.reset(token)
+def begin_own_span() -> Token[bool]:
+    """From here to `end_own_span`, in one coroutine frame, requests are covered by the current span."""
+    return _own.set(True)
+
+
+def end_own_span(token: Token[bool]) -> None:
+    """See `begin_own_span`."""
+    _own.reset(token)
 
 
 @contextmanager

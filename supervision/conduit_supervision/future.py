@@ -131,18 +131,18 @@ class TaskFuture(Future[T]):
         if self._value is _PENDING:
             if self._get_hook is not None:
                 return await anyio.to_thread.run_sync(self.get, abandon_on_cancel=True)
-            event = anyio.Event()
             thread = threading.get_ident()
             loop = loops_by_thread.get(thread) or current_loop()
+            waiter = loop.waiter()
 
             def wake() -> None:
                 if threading.get_ident() == thread:
-                    event.set()
+                    waiter.set()
                 else:
-                    loop.call_soon(event.set)
+                    loop.call_soon(waiter.set)
 
             self.add_done_callback(wake)
-            await event.wait()
+            await waiter.wait()
         else:
             await anyio.lowlevel.checkpoint()
         return self._result()

@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 from pykka._envelope import Envelope
 
-from conduit_supervision.loops import Loop
+from conduit_supervision.loops import Loop, Waiter
 
 Item = tuple[Envelope[Any], contextvars.Context]
 
@@ -29,7 +28,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
-        self._wake: anyio.Event | None = None
+        self._wake: Waiter | None = None
         self._loop: Loop | None = None
 
     def bind(self, loop: Loop) -> None:
@@ -58,7 +57,8 @@ class Inbox:
     async def wait(self, ready: Callable[[], bool]) -> None:
         """Return when there is a message or `ready()`; at once if there is already."""
         while not self._items and not ready():
-            self._wake = anyio.Event()
+            assert self._loop is not None
+            self._wake = self._loop.waiter()
             # A put from another thread between the check and the line above is seen here.
             if self._items or ready():
                 break

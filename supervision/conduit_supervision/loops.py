@@ -13,6 +13,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 
+class Waiter(Protocol):
+    """An event for one task: cheaper than anyio's, which is made for many. `set` from the loop's thread only."""
+
+    def set(self) -> None:
+        """Wake the one who waits, or let it pass when it comes. A second time does nothing."""
+        ...
+
+    async def wait(self) -> None:
+        """Return once it is set. Can be cancelled."""
+        ...
+
+
 class Loop(Protocol):
     """A running event loop, usable from any thread."""
 
@@ -25,6 +37,24 @@ class Loop(Protocol):
     def spawn(self, function: Callable[[], Awaitable[None]], name: str) -> None:
         """Run a coroutine function in a task of its own, outside every task group. From the loop's thread only."""
         ...
+
+    def waiter(self) -> Waiter:
+        """A fresh waiter, for a task of this loop."""
+        ...
+
+
+class _AsyncioWaiter:
+    __slots__ = ("_future",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._future: asyncio.Future[None] = loop.create_future()
+
+    def set(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self) -> None:
+        await self._future
 
 
 class _AsyncioLoop:
@@ -41,6 +71,9 @@ class _AsyncioLoop:
         task = self._loop.create_task(_run(function), name=name)
         self._tasks.add(task)  # the loop itself keeps only a weak reference
         task.add_done_callback(self._tasks.discard)
+
+    def waiter(self) -> Waiter:
+        return _AsyncioWaiter(self._loop)
 
 
 class _TrioLoop:
@@ -62,6 +95,11 @@ class _TrioLoop:
         import trio
 
         trio.lowlevel.spawn_system_task(_run, function, name=name)
+
+    def waiter(self) -> Waiter:
+        import trio
+
+        return trio.Event()
 
 
 async def _run(function: Callable[[], Awaitable[None]]) -> None:

@@ -26,6 +26,7 @@ from conduit_supervision.future import TaskFuture, loops_by_thread
 from conduit_supervision.loops import Loop, current_loop
 from conduit_supervision.ref import TaskActorRef
 from conduit_supervision.tree import Node, describe
+from conduit_supervision.watchdog import LoopWatchdog
 
 A = TypeVar("A", bound=TaskActor)
 logger = logging.getLogger("conduit_supervision")
@@ -43,10 +44,13 @@ class ActorSystem:
 
     Args:
         shutdown_timeout: seconds that each actor gets to end when the system closes; then it is killed.
+        blocked_after: log the stack that keeps the event loop from running for so many seconds; None: do not watch.
     """
 
-    def __init__(self, *, shutdown_timeout: float = 5.0) -> None:
+    def __init__(self, *, shutdown_timeout: float = 5.0, blocked_after: float | None = None) -> None:
         self._shutdown_timeout = shutdown_timeout
+        self._blocked_after = blocked_after
+        self._watchdog: LoopWatchdog | None = None
         self._loop: Loop | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._actors: dict[TaskActorRef[Any], None] = {}
@@ -79,6 +83,9 @@ class ActorSystem:
 
         context.run(self._loop.spawn, host, "conduit actors")
         await ready.wait()
+        if self._blocked_after is not None:
+            self._watchdog = LoopWatchdog(self._loop, self._blocked_after)
+            self._watchdog.start()
         current_system.set(self)
         return self
 
@@ -101,6 +108,8 @@ class ActorSystem:
             return
         first = not self._closing
         self._closing = True
+        if self._watchdog is not None:
+            self._watchdog.stop()
         with anyio.CancelScope(shield=True):
             if first and self._tasks is not None:
                 await self._stop_all()
