@@ -128,7 +128,6 @@ async def test_the_program_ends_when_its_host_is_killed() -> None:
         import anyio
         from servers import stdio_server
         from conduit_actors.connection import open_connection
-from conduit_actors.connection.process import read_some
 
         async def main():
             async with open_connection(stdio_server("ignore-eof", "ignore-sigterm")) as connection:
