@@ -17,25 +17,28 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from opentelemetry import baggage, context, trace
+from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from conduit_telemetry import names
+from conduit_telemetry.content import capturing, encoded
+from conduit_telemetry.context import call_attributes, outgoing, principal_label
 from conduit_telemetry.metrics import bounded_tool, instruments
 from conduit_telemetry.redaction import Redactor
 
 _tracer = trace.get_tracer(names.INSTRUMENTATION)
 _open: weakref.WeakSet[_OpenSpan] = weakref.WeakSet()
+_adopted: weakref.WeakSet[Span] = weakref.WeakSet()
 _redactor = Redactor(max_chars=500)
-_forward_baggage = False
 
 
 class _OpenSpan:
     """A span that ends exactly once."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, *, owned: bool = True) -> None:
         self.span = span
+        self._owned = owned
         self._started = time.perf_counter()
         self._ended = False
         if span.is_recording():
@@ -70,14 +73,37 @@ class _OpenSpan:
             self.span.set_attribute(names.ERROR_TYPE, error_type)
             text = None if description is None else _redactor.text(description)
             self.span.set_status(Status(StatusCode.ERROR, text))
-        self.span.end()
+        if self._owned:
+            self.span.end()
         return time.perf_counter() - self._started
+
+    def abort(self) -> None:
+        """End it because the process ends."""
+        self.finish("aborted")
 
 
 class CallSpan(_OpenSpan):
-    """``execute_tool NAME``: the whole of a governed call."""
+    """``execute_tool NAME``: the whole of a governed call.
 
-    def __init__(self, *, name: str, server_id: str, tool: str, call_id: str | None, taint: frozenset[str]) -> None:
+    Where the agent's own span traces this very execution already, it is added to, and left to its owner to end.
+
+    Args:
+        name: as the model knows the tool.
+        tool: the server's own name of it.
+        call_id: the model's id of the call.
+        principal: recorded only as `record_principals` says.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        server_id: str,
+        tool: str,
+        call_id: str | None,
+        taint: frozenset[str],
+        principal: str | None = None,
+    ) -> None:
         attributes: dict[str, Any] = {
             names.OPERATION_NAME: "execute_tool",
             names.TOOL_NAME: name,
@@ -88,7 +114,16 @@ class CallSpan(_OpenSpan):
             attributes[names.TOOL_CALL_ID] = call_id
         if taint:
             attributes[names.TAINT] = sorted(taint)
-        super().__init__(_tracer.start_span(f"{names.SPAN_EXECUTE_TOOL} {name}", attributes=attributes))
+        label = principal_label(principal)
+        if label is not None:
+            attributes[names.PRINCIPAL] = label
+        attributes |= call_attributes()
+        outer = _outer_span(name, tool, call_id)
+        if outer is None:
+            super().__init__(_tracer.start_span(f"{names.SPAN_EXECUTE_TOOL} {name}", attributes=attributes))
+        else:
+            super().__init__(outer, owned=False)
+            outer.set_attributes(attributes)
         self._name = name
         self._server_id = server_id
         instruments().in_flight.add(1, {names.SERVER_ID: server_id})
@@ -100,6 +135,19 @@ class CallSpan(_OpenSpan):
             if rule is not None:
                 self.span.set_attribute(names.POLICY_RULE, rule)
 
+    def arguments(self, arguments: Any, redactor: Redactor | None = None) -> None:
+        """Record the arguments, if the host opted in. `redactor` knows the server's own secrets."""
+        if self.span.is_recording() and capturing():
+            self.span.set_attribute(names.TOOL_CALL_ARGUMENTS, encoded(arguments, redactor))
+
+    def result(self, result: Any, redactor: Redactor | None = None) -> None:
+        """Record the result, if the host opted in."""
+        if self.span.is_recording() and capturing():
+            self.span.set_attribute(names.TOOL_CALL_RESULT, encoded(result, redactor))
+
+    def abort(self) -> None:
+        self.end("aborted", error_type="aborted")
+
     def end(
         self,
         outcome: str,
@@ -108,6 +156,7 @@ class CallSpan(_OpenSpan):
         description: str | None = None,
         attempts: int = 0,
         truncated: bool = False,
+        result_bytes: int | None = None,
     ) -> None:
         """End it with the call's outcome: "ok", "tool_error" or the code of an error. Later calls do nothing."""
         if self._ended:
@@ -123,6 +172,23 @@ class CallSpan(_OpenSpan):
         if error_type is not None:
             attributes[names.ERROR_TYPE] = error_type
         made.execute_tool.record(seconds or 0.0, attributes)
+        if result_bytes is not None:
+            made.result_size.record(result_bytes, common)
+
+
+def _outer_span(name: str, tool: str, call_id: str | None) -> Span | None:
+    """The current span, if it is the agent's own of this execution. Each is added to by one call only."""
+    current = trace.get_current_span()
+    if not current.is_recording() or getattr(current, "kind", None) is not SpanKind.INTERNAL or current in _adopted:
+        return None
+    # The API has no way to read a span; the SDK's spans have this public property.
+    found: Mapping[str, Any] = getattr(current, "attributes", None) or {}
+    if found.get(names.OPERATION_NAME) != "execute_tool" or found.get(names.TOOL_NAME) not in (name, tool):
+        return None
+    if names.SERVER_ID in found or found.get(names.TOOL_CALL_ID, call_id) != call_id:
+        return None
+    _adopted.add(current)
+    return current
 
 
 class RequestSpan(_OpenSpan):
@@ -142,15 +208,17 @@ class RequestSpan(_OpenSpan):
     @contextmanager
     def sending(self) -> Generator[None, None, None]:
         """Make it current, without the host's baggage: that is not for servers, unless configured."""
-        target = self.context if _forward_baggage else baggage.clear(self.context)
-        token = context.attach(target)
+        token = context.attach(outgoing(self.context))
         try:
             yield
         finally:
             context.detach(token)
 
     def end(self, error_type: str | None = None, description: str | None = None) -> None:
-        """End it and record its duration."""
+        """End it and record its duration. An `error_type` that is a number is the code of a JSON-RPC error."""
+        is_code = error_type is not None and error_type.removeprefix("-").isdecimal()
+        if is_code and not self._ended:
+            self.set({names.RESPONSE_STATUS_CODE: error_type})
         seconds = self.finish(error_type, description)
         if seconds is not None:
             attributes = {
@@ -159,6 +227,8 @@ class RequestSpan(_OpenSpan):
             attributes[names.TOOL_NAME] = bounded_tool(self._tool)
             if error_type is not None:
                 attributes[names.ERROR_TYPE] = error_type
+            if is_code and error_type is not None:
+                attributes[names.RESPONSE_STATUS_CODE] = error_type
             instruments().operation.record(seconds, attributes)
 
 
@@ -203,11 +273,5 @@ def abort_open_spans() -> int:
     """End every span that is still open, as aborted: one that never ends is never exported. How many there were."""
     left = list(_open)
     for one in left:
-        one.finish("aborted")
+        one.abort()
     return len(left)
-
-
-def forward_baggage(forward: bool) -> None:
-    """Whether the host's baggage is sent to servers. Off by default."""
-    global _forward_baggage
-    _forward_baggage = forward

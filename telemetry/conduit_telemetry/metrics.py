@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opentelemetry.metrics import Counter, Histogram, UpDownCounter, get_meter
 
@@ -11,6 +12,8 @@ from conduit_telemetry import names
 
 _MCP_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 _TOOL_BUCKETS = tuple(0.01 * 2**n for n in range(14))
+
+_SIZE_BUCKETS = tuple(float(4**n) for n in range(4, 14))
 
 _TOOL_NAMES_KEPT = 500
 """Tool names come from servers; beyond so many different ones a metric says "_OTHER", so that series stay bounded."""
@@ -31,6 +34,8 @@ class Instruments(NamedTuple):
     server_events: Counter
     kills: Counter
     zombies: Counter
+    result_size: Histogram
+    notices: Counter
 
 
 @cache
@@ -54,6 +59,13 @@ def instruments() -> Instruments:
         server_events=meter.create_counter(names.METRIC_SERVER_EVENTS, unit="{event}", description="Server events"),
         kills=meter.create_counter(names.METRIC_KILLS, unit="{call}", description="Calls that were killed"),
         zombies=meter.create_counter(names.METRIC_ZOMBIES, unit="{actor}", description="Killed and not ended in time"),
+        result_size=meter.create_histogram(
+            names.METRIC_RESULT_SIZE,
+            unit="By",
+            description="Size of results as the server sent them",
+            explicit_bucket_boundaries_advisory=list(_SIZE_BUCKETS),
+        ),
+        notices=meter.create_counter(names.METRIC_NOTICES, unit="{event}", description="Things to look at, by kind"),
     )
 
 
@@ -65,3 +77,19 @@ def bounded_tool(name: str) -> str:
         _seen_tools.add(name)
         return name
     return "_OTHER"
+
+
+_SESSION_ATTRIBUTES = (names.PROTOCOL_VERSION, names.NETWORK_PROTOCOL_NAME, names.SERVER_ADDRESS, names.SERVER_PORT)
+
+
+def record_session(seconds: float, attributes: Mapping[str, Any], error_type: str | None = None) -> None:
+    """An MCP session ended after `seconds`.
+
+    Args:
+        attributes: those of its requests' spans; what the conventions have on this metric is taken from them.
+        error_type: only if the session ended with an error.
+    """
+    kept = {key: attributes[key] for key in _SESSION_ATTRIBUTES if key in attributes}
+    if error_type is not None:
+        kept[names.ERROR_TYPE] = error_type
+    instruments().session.record(seconds, kept)
