@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from opentelemetry.metrics import Counter, Histogram, UpDownCounter, get_meter
+from opentelemetry.metrics import Counter, Histogram, get_meter
 
 from conduit_telemetry import names
+from conduit_telemetry.tally import Tally
 
 _MCP_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 _TOOL_BUCKETS = tuple(0.01 * 2**n for n in range(14))
@@ -24,8 +25,8 @@ _seen_tools: set[str] = set()
 class Instruments(NamedTuple):
     """All instruments, made once."""
 
-    calls: Counter
-    in_flight: UpDownCounter
+    calls: Tally
+    in_flight: Tally
     execute_tool: Histogram
     operation: Histogram
     session: Histogram
@@ -48,9 +49,16 @@ def instruments() -> Instruments:
             name, unit="s", description=text, explicit_bucket_boundaries_advisory=list(buckets)
         )
 
+    calls, in_flight = Tally(), Tally()
+    meter.create_observable_counter(
+        names.METRIC_CALLS, [calls.observe], unit="{call}", description="Governed calls by outcome"
+    )
+    meter.create_observable_up_down_counter(
+        names.METRIC_IN_FLIGHT, [in_flight.observe], unit="{call}", description="Calls that run"
+    )
     return Instruments(
-        calls=meter.create_counter(names.METRIC_CALLS, unit="{call}", description="Governed calls by outcome"),
-        in_flight=meter.create_up_down_counter(names.METRIC_IN_FLIGHT, unit="{call}", description="Calls that run"),
+        calls=calls,
+        in_flight=in_flight,
         execute_tool=histogram(names.METRIC_EXECUTE_TOOL_DURATION, "Duration of governed calls", _TOOL_BUCKETS),
         operation=histogram(names.METRIC_OPERATION_DURATION, "Duration of MCP requests", _MCP_BUCKETS),
         session=histogram(names.METRIC_SESSION_DURATION, "Duration of MCP sessions", _MCP_BUCKETS),

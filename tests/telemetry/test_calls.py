@@ -61,14 +61,18 @@ def test_samplers_see_the_operation_the_tool_and_the_agent_at_the_start(spans: I
 
 
 def test_the_first_outcome_wins_and_a_span_is_exported_once(spans: InMemorySpanExporter, measured: Any) -> None:
-    span = call()
+    span = call(server_id="once")
     span.end("timeout", error_type="killed")
     span.end("ok")
     span.abort()
     found = only(spans, "execute_tool files__read")
     assert found.attributes is not None
     assert found.attributes[names.ERROR_TYPE] == "killed"
-    assert [point.value for point in measured.points()[names.METRIC_CALLS]] == [1]
+    points = measured.points()[names.METRIC_CALLS]
+    counts = {
+        point.attributes[names.OUTCOME]: point.value for point in points if point.attributes[names.SERVER_ID] == "once"
+    }
+    assert counts == {"timeout": 1}
 
 
 def test_a_stage_that_is_cancelled_or_killed_does_not_end_unset(spans: InMemorySpanExporter) -> None:
