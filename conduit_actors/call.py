@@ -109,7 +109,7 @@ async def run_call(runtime: Runtime, request: CallRequest, span: CallSpan) -> To
     try:
         waited = time.perf_counter() - waited
         if waited > _NOTABLE_WAIT:
-            span.note(names.QUEUE_WAIT, waited)
+            span.set({names.QUEUE_WAIT: waited})
             instruments().queue_wait.record(waited)
         try:
             return await _run_admitted(runtime, request, span, place)
@@ -244,11 +244,12 @@ async def _attempt(
     connection: Connection, request: CallRequest, arguments: dict[str, Any], timeout: float, attempt: int
 ) -> dict[str, Any]:
     span = RequestSpan(request.tool.tool, connection.span_attributes, attempt)
-    token, own = span.attach(), begin_own_span()
+    own = begin_own_span()
     try:
-        raw = await connection.call_tool(
-            request.tool.tool, arguments, timeout=timeout, on_progress=request.on_progress, meta=request.meta
-        )
+        with span.sending():
+            raw = await connection.call_tool(
+                request.tool.tool, arguments, timeout=timeout, on_progress=request.on_progress, meta=request.meta
+            )
     except ConduitError as error:
         span.end(error_type(error), error.message)
         raise
@@ -257,7 +258,6 @@ async def _attempt(
         raise
     finally:
         end_own_span(own)
-        span.detach(token)
     span.end(names.TOOL_ERROR if raw.get("isError") is True else None)
     return raw
 

@@ -42,13 +42,14 @@ from conduit_actors.names import SEPARATOR, sanitise
 from conduit_actors.policy import Policy, PolicySource
 from conduit_actors.results import ToolResult
 from conduit_actors.runtime import Runtime
+from conduit_actors.secrets import redactor_for
 from conduit_actors.server import Server
 from conduit_actors.sources import Kind, OnProgress, Shape
 from conduit_actors.status import HubStatus, snapshot
 from conduit_actors.table import Slot
 from conduit_actors.toolset import ExposedTool, ToolSet
 from conduit_supervision import ActorSystem, ChildSpec, DynamicSupervisor, Supervisor, TaskActorRef
-from conduit_telemetry import CallSpan, names
+from conduit_telemetry import CallSpan, Redactor, names
 
 _HUB, _CALLS = "hub", "calls"
 _TOOLSETS_KEPT = 1_000
@@ -303,7 +304,15 @@ class SupervisedSource:
     async def _run(self, request: CallRequest, seconds: float) -> ToolResult:
         """One worker for one call. Whatever the worker does, the answer is here at the deadline."""
         tool = request.tool
-        span = CallSpan(name=tool.name, server_id=tool.server_id, call_id=request.call_id, taint=request.taint)
+        span = CallSpan(
+            name=tool.name,
+            server_id=tool.server_id,
+            tool=tool.tool,
+            call_id=request.call_id,
+            taint=request.taint,
+            principal=request.principal,
+        )
+        span.arguments(request.arguments, self._redactor(tool.server_id))
         worker: TaskActorRef[CallWorker] | None = None
         try:
             with anyio.CancelScope(deadline=request.deadline):
@@ -311,6 +320,7 @@ class SupervisedSource:
                     worker = self._calls().start_worker(CallWorker(self._runtime, span))
                     reply = worker.ask(request, block=False)
                 result: ToolResult = await reply
+                span.result(list(result.content), self._redactor(tool.server_id))
                 span.end(
                     names.TOOL_ERROR if result.is_error else "ok",
                     error_type=names.TOOL_ERROR if result.is_error else None,
@@ -334,6 +344,10 @@ class SupervisedSource:
         finally:
             if worker is not None and worker.is_alive():
                 worker.kill()
+
+    def _redactor(self, server_id: str) -> Redactor | None:
+        server = self._runtime.table.servers.get(server_id)
+        return None if server is None else redactor_for(server)
 
     async def _resolve(self, name: str, toolset: ToolSet | None, principal: str | None) -> ExposedTool:
         """The tool behind an exposed name.

@@ -24,6 +24,7 @@ TOOL_TYPE = "gen_ai.tool.type"
 TOOL_CALL_ID = "gen_ai.tool.call.id"
 TOOL_CALL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_CALL_RESULT = "gen_ai.tool.call.result"
+AGENT_NAME = "gen_ai.agent.name"
 CONVERSATION_ID = "gen_ai.conversation.id"
 METHOD_NAME = "mcp.method.name"
 PROTOCOL_VERSION = "mcp.protocol.version"
@@ -50,8 +51,14 @@ PRINCIPAL = "conduit.principal"
 SERVER_EVENT = "conduit.server.event"
 SERVER_REASON = "conduit.server.reason"
 RESTARTS = "conduit.server.restarts"
+BACKOFF = "conduit.server.backoff"
+NOTICE = "conduit.notice"
+NOTICE_REASON = "conduit.notice.reason"
 TURN_PROVIDER = "conduit.turn.provider"
 TURN_CALLS = "conduit.turn.calls"
+
+# Events on the current span: the prefix, then the kind of notice
+EVENT_PREFIX = "conduit."
 
 # Metrics
 METRIC_OPERATION_DURATION = "mcp.client.operation.duration"
@@ -64,6 +71,8 @@ METRIC_APPROVAL_WAIT = "conduit.approval.wait.duration"
 METRIC_SERVER_EVENTS = "conduit.server.events"
 METRIC_KILLS = "conduit.kills"
 METRIC_ZOMBIES = "conduit.zombies"
+METRIC_RESULT_SIZE = "conduit.result.size"
+METRIC_NOTICES = "conduit.notices"
 
 # Values of error.type beside JSON-RPC codes
 TOOL_ERROR = "tool_error"

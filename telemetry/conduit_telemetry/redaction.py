@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import quote, quote_plus
 
 REDACTED = "[redacted]"
 
@@ -56,9 +58,10 @@ class Redactor:
             self.add_secret(secret)
 
     def add_secret(self, value: str) -> None:
-        """Never show this value from now on. Values under four characters, and common words, are left alone."""
+        """Never show this value from now on, nor its form in a URL or in JSON. Values under four characters, and common
+        words, are left alone."""
         if len(value) >= _MIN_SECRET_CHARS and value.lower() not in _COMMON:
-            self._secrets.add(value)
+            self._secrets |= {value, quote(value, safe=""), quote_plus(value), json.dumps(value)[1:-1]}
             longest_first = sorted(self._secrets, key=len, reverse=True)
             self._known = re.compile("|".join(re.escape(secret) for secret in longest_first))
 
@@ -72,15 +75,20 @@ class Redactor:
             text = text[: self._max_chars] + " ..."
         return text
 
-    def value(self, value: Any) -> Any:
-        """A copy of JSON-like data without secrets; the values of telling keys are replaced whole."""
+    def value(self, value: Any, *, max_depth: int = 64) -> Any:
+        """A copy of JSON-like data without secrets; the values of telling keys are replaced whole, and what is nested
+        deeper than `max_depth` is left out."""
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, (Mapping, list, tuple)) and max_depth < 1:
+            return "..."
         if isinstance(value, Mapping):
             return {
-                key: REDACTED if self._keys.search(str(key)) else self.value(item)
+                self.text(key) if isinstance(key, str) else key: REDACTED
+                if self._keys.search(str(key))
+                else self.value(item, max_depth=max_depth - 1)
                 for key, item in cast("Mapping[Any, Any]", value).items()
             }
         if isinstance(value, (list, tuple)):
-            return [self.value(item) for item in cast("Sequence[Any]", value)]
+            return [self.value(item, max_depth=max_depth - 1) for item in cast("Sequence[Any]", value)]
         return value

@@ -19,15 +19,37 @@ from conduit_telemetry.redaction import Redactor
 logger = logging.getLogger("conduit_actors.servers")
 _tracer = trace.get_tracer(names.INSTRUMENTATION)
 _redactor = Redactor(max_chars=500)
-_LEVELS = {"crash": logging.WARNING, "park": logging.ERROR}
+_LEVELS = {
+    "crash": logging.WARNING,
+    "kill": logging.WARNING,
+    "zombie": logging.WARNING,
+    "park": logging.ERROR,
+    "give_up": logging.ERROR,
+}
+_FAILURES = {
+    "crash": "connection_closed",
+    "park": "connection_closed",
+    "give_up": "connection_closed",
+    "kill": "killed",
+    "zombie": "killed",
+}
 
 
 def server_event(
-    kind: str, server_id: str, *, reason: str | None = None, restarts: int = 0, link: SpanContext | None = None
+    kind: str,
+    server_id: str,
+    *,
+    reason: str | None = None,
+    restarts: int = 0,
+    link: SpanContext | None = None,
+    backoff: float | None = None,
 ) -> SpanContext:
-    """Record that a server did something: start, ready, crash, restart, park, probe, stop, list_changed.
+    """Record that a server did something: start, ready, crash, restart, backoff, park, probe, unpark, give_up, kill,
+    zombie, stop, list_changed. A kill and a zombie are counted as such too.
 
     Args:
+        restarts: how many there were, this one included.
+        backoff: seconds until the next attempt.
         link: the span of what caused it; a restart links to its crash.
 
     Returns:
@@ -37,16 +59,24 @@ def server_event(
     text = None if reason is None else _redactor.text(reason)
     if text is not None:
         attributes[names.SERVER_REASON] = text
+    if backoff is not None:
+        attributes[names.BACKOFF] = backoff
     span = _tracer.start_span(
         f"{names.SPAN_SERVER} {kind}",
         context=Context(),
         attributes=attributes,
         links=[Link(link)] if link is not None and link.is_valid else None,
     )
-    if kind in ("crash", "park"):
-        span.set_attribute(names.ERROR_TYPE, "connection_closed")
+    if kind in _FAILURES:
+        span.set_attribute(names.ERROR_TYPE, _FAILURES[kind])
         span.set_status(Status(StatusCode.ERROR, text))
-    span.end()
-    instruments().server_events.add(1, {names.SERVER_ID: server_id, names.SERVER_EVENT: kind})
-    logger.log(_LEVELS.get(kind, logging.INFO), "server %s: %s%s", server_id, kind, f" ({text})" if text else "")
+    made = instruments()
+    made.server_events.add(1, {names.SERVER_ID: server_id, names.SERVER_EVENT: kind})
+    if kind == "kill":
+        made.kills.add(1, {names.SERVER_ID: server_id})
+    elif kind == "zombie":
+        made.zombies.add(1, {names.SERVER_ID: server_id})
+    # Inside the span, so that the log record carries its trace id.
+    with trace.use_span(span, end_on_exit=True):
+        logger.log(_LEVELS.get(kind, logging.INFO), "server %s: %s%s", server_id, kind, f" ({text})" if text else "")
     return span.get_span_context()

@@ -45,6 +45,8 @@ async def test_a_repeated_cursor_ends_the_list_and_doubles_nothing() -> None:
         async with open_connection(stdio_server("repeat-cursor")) as connection:
             assert names(connection) == ["echo", "pid"]
             assert connection.quarantined == ()
+            result = await connection.call_tool("seen", {"method": "tools/list"}, timeout=5)
+            assert result["content"][0]["text"].count("'tools/list'") == 2
 
 
 async def test_of_two_tools_with_one_name_the_first_is_kept_and_the_other_reported() -> None:

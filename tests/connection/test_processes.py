@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from conduit_actors.connection import open_connection
+from conduit_actors.connection.process import read_some
 from conduit_actors.errors import OutcomeUnknown, ServerUnavailable
 from servers import stdio_server
 
@@ -168,3 +169,23 @@ async def test_the_host_environment_is_not_passed_on(monkeypatch: pytest.MonkeyP
     with anyio.fail_after(20):
         async with open_connection(stdio_server("environ=HOST_CANARY")) as connection:
             assert connection.stderr_tail[-1] == "HOST_CANARY is None"
+
+
+async def test_a_program_that_never_pauses_leaves_the_loop_to_others() -> None:
+    """Reading what is there already must let other tasks run; no program floods a pipe reliably enough to show it."""
+    others_ran = anyio.Event()
+
+    async def other() -> None:
+        others_ran.set()
+
+    source, sink = os.pipe()
+    os.set_blocking(source, False)
+    with os.fdopen(source, "rb", buffering=0) as pipe:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other)
+            for _ in range(2):
+                os.write(sink, b"x")
+                assert await read_some(pipe) == b"x"
+            assert others_ran.is_set()
+        os.close(sink)
+        assert await read_some(pipe) == b""

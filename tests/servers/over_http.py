@@ -4,7 +4,7 @@ It prints its port. Its tools are those of `behaviour.py`, one state for each se
 
     port=N            instead of a free one
     token=TEXT        the bearer token that it wants; ``/admin/token?TEXT`` changes it
-    sse               answers requests with event streams
+    sse               answers requests with event streams, which begin before the tool runs
     drop-get=SECONDS  closes each GET stream after that time
     hang-delete       never answers DELETE
     hang-notices      never answers notifications but the handshake's
@@ -71,6 +71,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         session = self.headers.get("mcp-session-id")
         headers: dict[str, str] = {}
+        streams = "sse" in FLAGS and method != "initialize"
+        if streams:
+            self._start_stream()
         try:
             if method == "initialize":
                 session = headers["mcp-session-id"] = uuid.uuid4().hex
@@ -87,8 +90,7 @@ class Handler(BaseHTTPRequestHandler):
             answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
         except ToolError as error:
             answer = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": error.code, "message": str(error)}}
-        if "sse" in FLAGS:
-            self._start_stream(headers)
+        if streams:
             self._event(answer)
             self.close_connection = True
         else:
@@ -133,12 +135,10 @@ class Handler(BaseHTTPRequestHandler):
             FLAGS["token"] = command.removeprefix("token?")
         self._reply(200, LOG)
 
-    def _start_stream(self, headers: dict[str, str] | None = None) -> None:
+    def _start_stream(self) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
         self.end_headers()
         self.wfile.flush()
 
