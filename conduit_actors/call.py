@@ -91,6 +91,7 @@ class CallWorker(TaskActor):
         super().__init__()
         self._runtime = runtime
         self._span = span
+        self.server_id = span.server_id
 
     async def on_receive(self, message: CallRequest) -> ToolResult:
         return await run_call(self._runtime, message, self._span)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from conduit_actors.names import assign
 from conduit_actors.server import Server
 from conduit_actors.toolset import ExcludedTool, ExposedTool, ToolSet
+from conduit_telemetry import notice
 
 Collisions = Literal["rename", "exclude"]
 
@@ -21,14 +22,12 @@ class ServerTools:
     Attributes:
         tools: the tool definitions in wire form, in the server's order.
         quarantined: names of tools that are not valid MCP, and why.
-        held: names of tools that a pin holds back, and why.
         available: False while the server is down; its tools then keep their names but are not offered.
     """
 
     server: Server
     tools: Sequence[Mapping[str, Any]] = ()
     quarantined: Sequence[tuple[str, str]] = ()
-    held: Mapping[str, str] = field(default_factory=dict[str, str])
     available: bool = True
 
 
@@ -60,9 +59,10 @@ def build_toolset(
         server_id, raw = entry.server.id, tool["name"]
         if not entry.available:
             continue
-        reason = "its name collides with another tool's" if name is None else entry.held.get(raw)
-        if name is None or reason is not None:
-            excluded.append(ExcludedTool(server_id, raw, reason or ""))
+        if name is None:
+            reason = "its name collides with another tool's"
+            excluded.append(ExcludedTool(server_id, raw, reason))
+            notice("name_collision", server_id=server_id, tool=raw, reason=reason)
         elif (denied := offered(server_id, raw)) is not None:
             excluded.append(ExcludedTool(server_id, raw, denied, denied=name))
         else:

@@ -6,6 +6,7 @@ it ends, the actor crashes with the cause; whether and when it is started again 
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from conduit_actors.connection import Connection, open_connection
 from conduit_actors.errors import ServerUnavailable
 from conduit_actors.table import Slot, SlotKey
 from conduit_supervision import Shutdown, TaskActor, TaskActorRef
+from conduit_telemetry.metrics import record_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,19 @@ class ClientActor(TaskActor):
         self._hub.tell(Connecting(self._slot.key, self.actor_ref))
         try:
             async with open_connection(
-                self._slot.server, on_tools_changed=self._tools_changed, on_closed=self._closed
+                self._slot.server,
+                principal=self._slot.principal,
+                on_tools_changed=self._tools_changed,
+                on_closed=self._closed,
             ) as connection:
                 self._connection = connection
+                connected = time.monotonic()
                 self._hub.tell(Connected(self._slot.key, self.actor_ref, connection))
-                yield
+                try:
+                    yield
+                finally:
+                    error = None if connection.failure is None else "connection_closed"
+                    record_session(time.monotonic() - connected, connection.span_attributes, error)
         except ServerUnavailable as error:
             if self._connection is None and self._slot.probing:
                 # A parked server's probe found it still down: no crash, and no restart before the next probe.

@@ -254,7 +254,7 @@ class HubActor(TaskActor):
         )
         self._set(slot, "starting", probing=probing, connection=None)
         owner: TaskActorRef[Any] = await self._clients.ask(_start_child(spec), block=False)
-        self._owners[slot.key] = owner
+        self._owners[slot.key] = slot.owner = owner
         owner.monitor(notify=self.actor_ref)
 
     def _stop_client(self, slot: Slot, *, start_again: bool) -> anyio.Event:
@@ -347,6 +347,8 @@ class HubActor(TaskActor):
         self._table.update(slot, state=state, **changes)
         if state != before:
             self._on_change(slot, before)
+        if state in ("parked", "ready"):
+            slot.was_parked = state == "parked"
 
     def _later(self, seconds: float, message: object) -> None:
         assert self._tasks is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry.trace import SpanContext
 
@@ -17,8 +17,8 @@ from conduit_actors.limits import Limits
 from conduit_actors.policy import Policy, PolicySource, policy_for
 from conduit_actors.server import Server
 from conduit_actors.table import ServerTable, Slot
-from conduit_supervision import ActorSystem
-from conduit_telemetry import server_event
+from conduit_supervision import ActorSystem, TaskActorRef, events
+from conduit_telemetry import notice, server_event
 
 _VALIDATORS_KEPT = 10_000
 
@@ -49,6 +49,7 @@ class Runtime:
         self.system: ActorSystem | None = None
         self._validators: dict[int, tuple[Mapping[str, Any], ArgumentValidator]] = {}
         self._crashes: dict[Slot, SpanContext] = {}
+        self._told: set[str] = set()
 
     def policy_of(self, principal: str | None) -> Policy | None:
         """The policy that this principal's calls are under."""
@@ -87,11 +88,7 @@ class Runtime:
 
     def warnings(self) -> tuple[str, ...]:
         """What the host should look at: rules that can never match, tools that are not valid."""
-        found: list[str] = []
-        if isinstance(self.policy, Policy):
-            tools = [(slot.server.id, tool["name"]) for slot in self.table for tool in slot.tools]
-            known = {slot.server.id for slot in self.table if slot.tools}
-            found += self.policy.dead_rules(tools, pending=[one for one in self.table.servers if one not in known])
+        found = self.dead_rules()
         for slot in self.table:
             found += [f"{slot.server.id}: tool {name!r} is left out: {reason}" for name, reason in slot.quarantined]
         return tuple(dict.fromkeys(found))
@@ -104,7 +101,13 @@ class Runtime:
                 kind = "restart" if before == "restarting" else "probe" if slot.probing else "start"
                 server_event(kind, server_id, restarts=slot.restarts, link=self._crashes.get(slot))
             case "ready":
-                server_event("ready", server_id, restarts=slot.restarts, link=self._crashes.pop(slot, None))
+                crash = self._crashes.pop(slot, None)
+                if slot.was_parked:
+                    server_event("unpark", server_id, restarts=slot.restarts, link=crash)
+                server_event("ready", server_id, restarts=slot.restarts, link=crash)
+                for tool, reason in slot.quarantined:
+                    notice("tool_quarantined", server_id=server_id, tool=tool, reason=reason)
+                self._tell_of_dead_rules()
             case "restarting":
                 self._crashes[slot] = server_event("crash", server_id, reason=slot.last_error, restarts=slot.restarts)
             case "parked":
@@ -112,6 +115,43 @@ class Runtime:
                 server_event("park", server_id, reason=slot.last_error, restarts=slot.restarts, link=link)
             case "idle" | "stopped":
                 server_event("stop", server_id, restarts=slot.restarts)
+
+    def _tell_of_dead_rules(self) -> None:
+        """Once for each rule, as soon as the tools of all servers that it may be meant for are known."""
+        for warning in self.dead_rules():
+            if warning not in self._told:
+                self._told.add(warning)
+                notice("dead_policy_rule", reason=warning)
+
+    def dead_rules(self) -> list[str]:
+        """Rules of the policy that can never match, so far as that is known."""
+        if not isinstance(self.policy, Policy):
+            return []
+        tools = [(slot.server.id, tool["name"]) for slot in self.table for tool in slot.tools]
+        known = {slot.server.id for slot in self.table if slot.tools}
+        return self.policy.dead_rules(tools, pending=[one for one in self.table.servers if one not in known])
+
+    def actor_event(self, event: events.Event) -> None:
+        """Turn what happens in the supervision tree, and no server's state shows, into telemetry."""
+        match event:
+            case events.ZombieFound(ref):
+                server_event("zombie", self._server_of(ref), reason=str(ref))
+            case events.Killed(ref):
+                server_event("kill", self._server_of(ref), reason=str(ref))
+            case events.RestartScheduled(supervisor=supervisor, attempt=attempt, delay=delay):
+                server_event("backoff", self._server_of(supervisor), restarts=attempt, backoff=delay)
+            case events.GaveUp(ref, reason=reason):
+                server_event("give_up", self._server_of(ref), reason=str(reason))
+            case _:
+                pass
+
+    def _server_of(self, ref: Any) -> str:
+        """The server that an actor of the tree belongs to; empty for the tree's own."""
+        actor: Any = cast("TaskActorRef[Any]", ref).actor() if isinstance(ref, TaskActorRef) else None
+        known = getattr(actor, "server_id", None)
+        if isinstance(known, str):
+            return known
+        return next((slot.server.id for slot in self.table if slot.owner is ref), "")
 
     def gone(self, server_id: str) -> ServerUnavailable:
         """The error for a call of a server that was removed."""

@@ -7,10 +7,11 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from os import PathLike
 from typing import Any, Literal, TypeAlias
 
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
 from conduit_actors.errors import ConfigurationError
 
-HeaderProvider: TypeAlias = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
-TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
+HeaderProvider: TypeAlias = Callable[..., Mapping[str, str] | Awaitable[Mapping[str, str]]]
 ToolFilter: TypeAlias = Sequence[str] | Callable[[str], bool]
 
 __all__ = ["RestartPolicy", "Server"]
@@ -58,9 +59,10 @@ class Server:
     Attributes:
         id: the host's name of the server; policies match ``id/tool``. Not empty, no ``/``.
         url: a Streamable HTTP endpoint.
-        headers: sent with each HTTP request; a mapping, or a callable asked for each request.
+        headers: sent with each HTTP request; a mapping, or a (plain or async) callable that is asked for each request.
         auth: an httpx auth object, or a (plain or async) callable that gives a bearer token: it is asked again, once
-            for all waiting requests, when the server answers 401.
+            for all waiting requests, when the server answers 401. A callable for `headers`, `auth` or `transport` that
+            takes a parameter is given the principal.
         command, args, env, cwd: a local program spoken to over stdio. `env` is added to a small safe set
             (PATH, HOME, ...), not to the whole environment of the host.
         transport: an in-process MCP server object, or an mcp ``Transport``, or a callable that returns a fresh one
@@ -138,6 +140,10 @@ class Server:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigurationError(f"server {self.id!r}: {name} must be greater than 0")
+        if self.protocol not in ("auto", "legacy") and self.protocol not in MODERN_PROTOCOL_VERSIONS:
+            raise ConfigurationError(
+                f"server {self.id!r}: protocol is 'auto', 'legacy' or one of {', '.join(MODERN_PROTOCOL_VERSIONS)}"
+            )
         if isinstance(self.args, str):
             raise ConfigurationError(f"server {self.id!r}: args is a list of strings, not one string")
 

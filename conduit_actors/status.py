@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from conduit_actors.server import public_url
 from conduit_actors.table import ServerState, ServerTable, Slot
@@ -34,7 +34,6 @@ class ServerStatus:
     last_error: str | None = None
     tools: int = 0
     quarantined: tuple[tuple[str, str], ...] = ()
-    held: Mapping[str, str] = field(default_factory=dict[str, str])
     transport: str = ""
     protocol_version: str | None = None
     pid: int | None = None
@@ -99,7 +98,6 @@ def _describe(slot: Slot) -> ServerStatus:
         last_error=slot.last_error,
         tools=len(slot.tools),
         quarantined=tuple(slot.quarantined),
-        held=dict(slot.held),
         transport=transport,
         protocol_version=None if connection is None else connection.protocol_version,
         pid=None if connection is None else connection.pid,

@@ -99,6 +99,7 @@ class SupervisedSource:
         await system.__aenter__()
         self._system = system
         self._runtime.system = system
+        system.subscribe(self._runtime.actor_event)
         try:
             await self._start_tree(system)
         except BaseException:
@@ -326,6 +327,7 @@ class SupervisedSource:
                     error_type=names.TOOL_ERROR if result.is_error else None,
                     attempts=result.attempts,
                     truncated=result.truncated,
+                    result_bytes=_size(result),
                 )
                 return result
             text = f"the call of {tool.name} did not end within {seconds:g} s and was stopped"
@@ -422,6 +424,11 @@ class SupervisedSource:
         if not isinstance(supervisor, DynamicSupervisor) or not supervisor.actor_ref.is_alive():
             raise Cancelled(f"{self._name!r} is closing")
         return supervisor
+
+
+def _size(result: ToolResult) -> int:
+    """About how many bytes the result's text and data are."""
+    return sum(len(value) for block in result.content for value in block.values() if isinstance(value, str))
 
 
 def _looks_at_principal(policy: PolicySource | None) -> bool:

@@ -37,6 +37,8 @@ class Slot:
         restarts: how often the connection was opened again since the server was added or restarted by hand.
         last_error: why it went down last, in one line; kept after it is up again.
         probing: the next attempt is a parked server's probe; its failure parks again.
+        was_parked: it was parked and has not been ready since.
+        owner: the supervisor of its client.
         since: monotonic time of the last change of state, in seconds.
         last_used: monotonic time of the last call's start or end.
     """
@@ -48,11 +50,12 @@ class Slot:
     tools: Sequence[Mapping[str, Any]] = ()
     tool_names: frozenset[str] = frozenset()
     quarantined: Sequence[tuple[str, str]] = ()
-    held: Mapping[str, str] = field(default_factory=dict[str, str])
     restarts: int = 0
     last_error: str | None = None
     stderr_tail: tuple[str, ...] = ()
     probing: bool = False
+    was_parked: bool = False
+    owner: Any = field(default=None, repr=False)
     in_flight: int = 0
     since: float = field(default_factory=time.monotonic)
     last_used: float = field(default_factory=time.monotonic)
@@ -150,5 +153,5 @@ class ServerTable:
                 continue
             # An idle server's tools are known from its last connection; a call starts it again.
             available = slot.state in ("ready", "idle")
-            entries.append(ServerTools(server, slot.tools, slot.quarantined, slot.held, available))
+            entries.append(ServerTools(server, slot.tools, slot.quarantined, available))
         return entries

@@ -18,7 +18,7 @@ from conduit_actors.errors import ConduitError, ConfigurationError, Denied, Prot
 from conduit_actors.results import Outcome, ToolCall
 from conduit_actors.sources import OnProgress, Shape, Source, resolve
 from conduit_actors.toolset import ExcludedTool, ToolSet
-from conduit_telemetry import turn_span
+from conduit_telemetry import notice, turn_span
 
 logger = logging.getLogger("conduit_actors.adapters")
 
@@ -169,7 +169,9 @@ def _render(
         else:
             cached[key] = bedrock.tools(toolset, **cut)
         for fallback in cached[key].fallbacks:
-            logger.info("tool %s is offered without strict mode: %s", fallback.name, fallback.reason)
+            tool = toolset.get(fallback.name)
+            server_id = None if tool is None else tool.server_id
+            notice("strict_fallback", server_id=server_id, tool=fallback.name, reason=fallback.reason)
     return cached[key]
 
 

@@ -135,7 +135,7 @@ class CallSpan(_OpenSpan):
             super().__init__(outer, owned=False)
             outer.set_attributes(attributes)
         self._name = name
-        self._server_id = server_id
+        self.server_id = server_id
         self._decision: dict[str, Any] = {}
         instruments().in_flight.add(1, {names.SERVER_ID: server_id})
 
@@ -178,7 +178,7 @@ class CallSpan(_OpenSpan):
         self.set(last)
         seconds = self.finish(error_type, description)
         tool = bounded_tool(self._name)
-        common: dict[str, Any] = {names.SERVER_ID: self._server_id}
+        common: dict[str, Any] = {names.SERVER_ID: self.server_id}
         made = instruments()
         made.in_flight.add(-1, common)
         made.calls.add(1, {**common, names.OUTCOME: outcome})
