@@ -318,8 +318,7 @@ class SupervisedSource:
         try:
             with anyio.CancelScope(deadline=request.deadline):
                 with span.current():
-                    worker = self._calls().start_worker(CallWorker(self._runtime, span))
-                    reply = worker.ask(request, block=False)
+                    worker, reply = self._calls().run_worker(CallWorker(self._runtime, span), request)
                 result: ToolResult = await reply
                 span.result(list(result.content), self._redactor(tool.server_id))
                 span.end(

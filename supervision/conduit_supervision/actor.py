@@ -197,6 +197,33 @@ class TaskActor(Actor):
             self._actor_finished = True
             self.actor_system._forget_zombie(self._actor_ref)
 
+    async def _actor_run_one(self, envelope: Envelope[Any]) -> None:
+        """The whole life of a plain one-shot actor: no inbox, no hooks, one message.
+
+        The task was made in the sender's context, so the handler needs no other.
+        """
+        reason: ExitReason | None = None
+        try:
+            with anyio.CancelScope() as self._actor_scope:
+                if self._actor_wanted is not None:
+                    self._actor_scope.cancel()
+                self._actor_started.set_if_pending(None)
+                result = self.on_receive(envelope.message)
+                if inspect.iscoroutine(result):
+                    result = await result
+                self._actor_reply(envelope, result)
+                reason = NORMAL
+        except anyio.get_cancelled_exc_class():
+            raise
+        except Exception as error:  # noqa: BLE001 (the asker's, as in any actor; there is no next message to live for)
+            cast("TaskFuture[Any]", envelope.reply_to).fail_if_pending(error)
+            reason = NORMAL
+        finally:
+            self._actor_current = None if reason is not None else self._actor_current
+            self._actor_finish(reason or self._actor_wanted or KILLED)
+            self._actor_finished = True
+            self.actor_system._forget_zombie(self._actor_ref)
+
     async def _actor_live(self) -> ExitReason:
         lifespan = self.lifespan() if type(self).lifespan is not TaskActor.lifespan else None
         if lifespan is None:

@@ -9,15 +9,18 @@ from typing import Any, TypeVar, cast
 
 import anyio
 from pykka import ActorRef
+from pykka._envelope import Envelope
 
 from conduit_supervision.actor import TaskActor
 from conduit_supervision.backoff import Backoff
 from conduit_supervision.child import Child
+from conduit_supervision.future import TaskFuture
 from conduit_supervision.ref import TaskActorRef
 from conduit_supervision.spec import AutoShutdown, ChildError, ChildSpec, RestartIntensity
 from conduit_supervision.supervisor import Supervisor
 
 A = TypeVar("A", bound=TaskActor)
+_HOOKS = ("lifespan", "on_start", "on_stop", "on_failure")
 
 
 class DynamicSupervisor(Supervisor):
@@ -56,6 +59,9 @@ class DynamicSupervisor(Supervisor):
             RuntimeError: called from another thread, or the supervisor has ended.
             ChildError: max_children.
         """
+        return self._start_worker(actor, None)
+
+    def _start_worker(self, actor: A, envelope: Envelope[Any] | None) -> TaskActorRef[A]:
         system = self.actor_system
         if not system.in_loop() or self.actor_stopped.is_set():
             raise RuntimeError("start_worker is for the actors' own loop, while the supervisor lives")
@@ -65,8 +71,29 @@ class DynamicSupervisor(Supervisor):
         self._workers[ref] = None
         system._adopt(actor, None)
         ref.ended.add_done_callback(lambda: self._workers.pop(ref, None))
-        system._spawn(actor)
+        system._spawn(actor, envelope)
         return ref
+
+    def run_worker(self, actor: A, message: object) -> tuple[TaskActorRef[A], TaskFuture[Any]]:
+        """`start_worker` and `ask` in one, for a one-shot actor: its ref, and the future of its reply.
+
+        An actor with no lifespan and no ``on_start`` or ``on_stop`` of its own costs the least: it needs no inbox.
+
+        Raises:
+            RuntimeError, ChildError: as `start_worker`.
+        """
+        kind = type(actor)
+        plain = kind.one_shot and all(
+            getattr(kind, name) is getattr(TaskActor, name)
+            for name in ("lifespan", "on_start", "on_stop", "on_failure")
+        )
+        if not plain:
+            ref = self.start_worker(actor)
+            return ref, ref.ask(message, block=False)
+        reply: TaskFuture[Any] = TaskFuture()
+        envelope = Envelope(message, reply_to=reply)
+        actor._actor_current = envelope
+        return self._start_worker(actor, envelope), reply
 
     async def terminate_child(self, child_id: object) -> None:
         """Stop a child, given by its id or its ref, and forget it. See `Supervisor.terminate_child`."""

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 import anyio
 from pykka import ActorRegistry
+from pykka._envelope import Envelope
 
 from conduit_supervision import registry
 from conduit_supervision.actor import TaskActor, current_system
@@ -253,11 +254,14 @@ class ActorSystem:
         if actor.registered:
             ActorRegistry.register(ref)
 
-    def _spawn(self, actor: TaskActor) -> None:
+    def _spawn(self, actor: TaskActor, envelope: Envelope[Any] | None = None) -> None:
         if self._tasks is None:
             actor._actor_finish(SHUTDOWN)
             return
-        self._tasks.start_soon(actor._actor_run, name=str(actor))
+        if envelope is not None:
+            self._tasks.start_soon(actor._actor_run_one, envelope, name=type(actor).__name__)
+        else:
+            self._tasks.start_soon(actor._actor_run, name=str(actor))
 
     # Names
 

@@ -432,3 +432,55 @@ async def test_a_dynamic_supervisor_stops_its_children_in_parallel() -> None:
         with anyio.fail_after(10):
             await dyn.shutdown(timeout=None)
         assert len(stopping) == 5
+
+
+@pytest.mark.parametrize("kind", ["plain", "with hooks"])
+async def test_run_worker_is_start_and_ask_in_one(kind: str) -> None:
+    seen: list[str] = []
+
+    class Plain(TaskActor):
+        registered = False
+        one_shot = True
+
+        async def on_receive(self, message: Any) -> Any:
+            await anyio.lowlevel.checkpoint()
+            if message == "error":
+                raise ValueError("as asked")
+            if message == "hang":
+                await anyio.sleep_forever()
+            return message
+
+    class Hooked(Plain):
+        def on_stop(self) -> None:
+            seen.append("on_stop")
+
+    worker = Plain if kind == "plain" else Hooked
+    async with ActorSystem() as system:
+        dyn = DynamicSupervisor.start()
+        await dyn.started()
+        supervisor = dyn.actor()
+        assert supervisor is not None
+        ref, reply = supervisor.run_worker(worker(), "hello")
+        assert await reply == "hello"
+        assert (await ref.wait()).kind == "normal"
+        ref, reply = supervisor.run_worker(worker(), "error")
+        with pytest.raises(ValueError, match="as asked"):
+            await reply
+        await ref.wait()
+        ref, reply = supervisor.run_worker(worker(), "hang")
+        await anyio.lowlevel.checkpoint()
+        ref.kill()
+        with pytest.raises(pykka.ActorDeadError):
+            await reply
+        assert (await ref.wait()).kind == "killed"
+        ref, reply = supervisor.run_worker(worker(), "never begun")
+        ref.kill()
+        with pytest.raises(pykka.ActorDeadError):
+            await reply
+        ref, reply = supervisor.run_worker(worker(), "hang")
+        await supervisor.actor_ref.shutdown()
+        with pytest.raises(pykka.ActorDeadError):
+            await reply
+        assert supervisor.workers == []
+        assert system.zombies() == []
+    assert seen == (["on_stop"] * 2 if kind == "with hooks" else [])
