@@ -15,11 +15,12 @@ import pytest
 
 from support import KITCHEN
 
+pytestmark = pytest.mark.timeout(150)
 COMMAND = [str(Path(sys.executable).parent / "conduit-actors")]
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=55, check=False)
+    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=110, check=False)
 
 
 def config(folder: Path, **servers: Any) -> str:

@@ -157,6 +157,9 @@ async def _kill_a_server(console: Console, hub: Hub) -> None:
         with anyio.fail_after(5):
             while hub.status()["library"].in_flight < 3:  # noqa: ASYNC110 (there is no event for "is in flight")
                 await anyio.sleep(0.01)
+        # All three were sent once the server has answered a later one. A call that was not sent yet would wait for the
+        # server to come back, and run then.
+        _check(await _outcome(hub, "library__find_book", {"word": "actors"}) == "ok", "the library answers")
         console.print(f"kill -9 {pid}, with 3 calls in flight")
         killed = time.monotonic()
         os.kill(pid or 0, signal.SIGKILL)
