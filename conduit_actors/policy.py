@@ -1,8 +1,9 @@
 """Who may call what: `Policy`, its rules, and how they decide.
 
-A pattern is a glob on the raw ``server/tool``: ``*`` matches any run of characters and ``?`` one character, slashes
-included; the first slash of the subject separates server and tool. A pattern without a slash is for the server:
-``github`` means ``github/*``, and ``*`` means everything.
+A pattern is a glob on the raw ``server/tool``: ``*`` matches any run of characters and ``?`` one character. The first
+slash separates server and tool, and no wildcard crosses it; a tool's name may have slashes of its own, which wildcards
+match. A plain word is a server's id: ``github`` means ``github/*``. A pattern with wildcards and no slash is for the
+whole name: ``*`` matches everything, ``*delete*`` whatever has "delete" in its server or its tool.
 """
 
 from __future__ import annotations
@@ -54,12 +55,17 @@ class Rule:
 
     def matches_name(self, server_id: str, tool: str) -> bool:
         """Whether the pattern fits, whatever the conditions."""
-        return _glob(_whole(self.pattern)).match(f"{server_id}/{tool}") is not None
+        server_part, slash, tool_part = _whole(self.pattern).partition("/")
+        if not slash:
+            return _glob(server_part).match(f"{server_id}/{tool}") is not None
+        return _glob(server_part).match(server_id) is not None and _glob(tool_part).match(tool) is not None
 
     def matches(self, call: PolicyInput) -> bool:
         """Whether the rule applies to this call."""
-        if not self.matches_name(call.server_id, call.tool):
-            return False
+        return self.matches_name(call.server_id, call.tool) and self.holds(call)
+
+    def holds(self, call: PolicyInput) -> bool:
+        """Whether the conditions hold, for a call whose name the pattern fits."""
         if self.taint_by is not None:
             taint = _glob(self.taint_by)
             if not any(taint.match(server) for server in call.taint):
@@ -118,6 +124,11 @@ class Decision:
 
 _NOTHING_MATCHES = Decision("deny", "no rule of the policy allows it")
 
+_NAMES_KEPT = 10_000
+"""Names come from servers; what is remembered must not grow with their fantasy."""
+
+_WORDS: Mapping[Action, str] = {"allow": "allowed", "ask": "asks", "deny": "denied"}
+
 
 class Policy:
     """Allow, ask and deny rules.
@@ -135,8 +146,7 @@ class Policy:
         self.allow = _rules("allow", allow)
         self.ask = _rules("ask", ask)
         self.deny = _rules("deny", deny)
-        self._conditional = any(one.conditional for one in (*self.allow, *self.ask, *self.deny))
-        self._decided: dict[tuple[str, str], Decision] = {}
+        self._of_name: dict[tuple[str, str], Decision | list[tuple[Action, Rule]]] = {}
 
     def __repr__(self) -> str:
         parts = ((name, getattr(self, name)) for name in ("allow", "ask", "deny"))
@@ -144,30 +154,27 @@ class Policy:
 
     def decide(self, call: PolicyInput) -> Decision:
         """The decision for one call. The same input gives the same decision."""
-        if self._conditional:
-            return self._decide(call)
-        key = (call.server_id, call.tool)
-        decision = self._decided.get(key)
-        if decision is None:
-            if len(self._decided) > 10_000:  # names come from servers; the cache must not grow with their fantasy
-                self._decided.clear()
-            decision = self._decided[key] = self._decide(call)
-        return decision
+        found = self._of_name.get((call.server_id, call.tool))
+        if found is None:
+            found = self._remember(call)
+        return found if isinstance(found, Decision) else _first(found, call)
 
-    def _decide(self, call: PolicyInput) -> Decision:
-        for one in self.deny:
-            if one.matches(call):
-                return Decision("deny", f"denied by the rule {one}", str(one))
-        best: Decision | None = None
-        best_specificity = -1
-        # Ask rules come first, so that an allow rule has to be more specific to win.
-        in_order: tuple[tuple[Action, tuple[Rule, ...]], ...] = (("ask", self.ask), ("allow", self.allow))
-        for action, rules in in_order:
-            for one in rules:
-                if one.specificity > best_specificity and one.matches(call):
-                    best_specificity = one.specificity
-                    best = Decision(action, f"{'asks' if action == 'ask' else 'allowed'} by the rule {one}", str(one))
-        return best or _NOTHING_MATCHES
+    def _remember(self, call: PolicyInput) -> Decision | list[tuple[Action, Rule]]:
+        """What the name alone says: the decision, or the rules whose conditions have to be looked at."""
+        if len(self._of_name) > _NAMES_KEPT:
+            self._of_name.clear()
+        rules = self._in_order(call.server_id, call.tool)
+        found = rules if any(one.conditional for _, one in rules) else _first(rules, call)
+        self._of_name[call.server_id, call.tool] = found
+        return found
+
+    def _in_order(self, server_id: str, tool: str) -> list[tuple[Action, Rule]]:
+        """The rules whose pattern fits, so that the first whose conditions hold decides."""
+        denying: list[tuple[Action, Rule]] = [("deny", one) for one in self.deny if one.matches_name(server_id, tool)]
+        # Ask rules come first and the sort is stable, so that a tie asks.
+        others: list[tuple[Action, Rule]] = [("ask", one) for one in self.ask if one.matches_name(server_id, tool)]
+        others += [("allow", one) for one in self.allow if one.matches_name(server_id, tool)]
+        return denying + sorted(others, key=lambda pair: -pair[1].specificity)
 
     def explain(
         self,
@@ -181,7 +188,7 @@ class Policy:
     ) -> str:
         """One sentence: what happens to such a call, and which rule decides."""
         call = PolicyInput(server_id, tool, principal, frozenset(taint), dict(annotations or {}), arguments)
-        decision = self._decide(call)
+        decision = self.decide(call)
         return f"{server_id}/{tool}: {decision.action}, {decision.reason}"
 
     def may_allow(
@@ -213,8 +220,8 @@ class Policy:
         dead: list[str] = []
         for action, rules in (("allow", self.allow), ("ask", self.ask), ("deny", self.deny)):
             for one in rules:
-                server = _glob(_whole(one.pattern).partition("/")[0])
-                if any(server.match(server_id) for server_id in pending):
+                server, slash, _ = _whole(one.pattern).partition("/")
+                if any(not slash or _glob(server).match(server_id) for server_id in pending):
                     continue
                 if not any(one.matches_name(server_id, tool) for server_id, tool in tools):
                     dead.append(f"the {action} rule {one} matches no tool")
@@ -228,6 +235,13 @@ PolicySource: TypeAlias = Policy | Callable[[str | None], Policy]
 def policy_for(source: PolicySource, principal: str | None) -> Policy:
     """The policy of one principal."""
     return source if isinstance(source, Policy) else source(principal)
+
+
+def _first(rules: Sequence[tuple[Action, Rule]], call: PolicyInput) -> Decision:
+    for action, one in rules:
+        if one.holds(call):
+            return Decision(action, f"{_WORDS[action]} by the rule {one}", str(one))
+    return _NOTHING_MATCHES
 
 
 def _rules(kind: str, given: Iterable[RuleLike]) -> tuple[Rule, ...]:
@@ -250,7 +264,8 @@ def _listed(rules: Sequence[Rule]) -> str:
 
 
 def _whole(pattern: str) -> str:
-    return pattern if "/" in pattern else f"{pattern}/*"
+    """The pattern, spelt out if it is a server's id."""
+    return pattern if any(character in pattern for character in "/*?") else f"{pattern}/*"
 
 
 @lru_cache(maxsize=4_096)
