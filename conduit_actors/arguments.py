@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, NoReturn, cast
 
 import jsonschema_rs
 
-from conduit_actors.errors import InvalidArguments
+from conduit_actors.errors import InvalidArguments, bounded
+from conduit_actors.schema_cost import TooCostly, depth_limit
 
 _MAX_DEPTH = 100
 _MAX_ERRORS = 3
@@ -69,9 +71,9 @@ def _kind(value: object) -> str:
     return words.get(_json_type(value), type(value).__name__)
 
 
-def _too_deep(value: object) -> bool:
+def _too_deep(value: object, levels: int = _MAX_DEPTH) -> bool:
     level: list[object] = [value]
-    for _ in range(_MAX_DEPTH):
+    for _ in range(levels):
         level = [
             child
             for item in level
@@ -88,25 +90,28 @@ def _too_deep(value: object) -> bool:
 class ArgumentValidator:
     """Checks arguments against one tool's input schema.
 
-    The dialect is the schema's ``$schema``, else 2020-12. Only local references are followed, nothing is fetched. A
-    schema that is itself invalid validates nothing and says so in `problem`; the server then has to check.
+    The dialect is the schema's ``$schema``, else (or if that is not known) 2020-12. Only local references are followed,
+    nothing is fetched. A schema that is itself invalid, or that could keep the validator busy for long, validates
+    nothing and says so in `problem`; the server then has to check.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, max_echo: int = 500) -> None:
         self._schema = schema
         self._max_echo = max_echo
         self._validator: Any = None
+        self._levels: int | None = None
         self.problem: str | None = None
         self._repairable = _has_repairs(schema)
         if _too_deep(schema):
-            self.problem = "its input schema is nested too deeply, so arguments are not checked"
+            self.problem = "its schema is nested too deeply, so values are not checked"
             return
         try:
+            self._levels = depth_limit(schema)
             self._validator = _compile(schema)
+        except TooCostly as error:
+            self.problem = f"its schema is too costly to check values against: {error}"
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
-            self.problem = (
-                f"its input schema is not valid, so arguments are not checked: {str(error).splitlines()[0][:200]}"
-            )
+            self.problem = f"its schema is not valid, so values are not checked: {str(error).splitlines()[0][:200]}"
 
     def repair(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Drop a null where the property is optional and not nullable; decode JSON text where only an object or a
@@ -116,12 +121,20 @@ class ArgumentValidator:
         return _repair_object(self._schema, self._schema, arguments, depth=0)
 
     def fault(self, value: object) -> str | None:
-        """The first thing that is wrong with a value, or None. Bounded in size."""
-        if self._validator is None or self._validator.is_valid(value):
+        """What is wrong with a value, as path and reason of the first faults, or None. Bounded in size."""
+        if self._validator is None:
             return None
-        error = next(iter(self._validator.iter_errors(value)))
-        path = ".".join(str(part) for part in error.instance_path) or "the root"
-        return f"{path}: {error.message}"[: self._max_echo]
+        if self._levels is not None and _too_deep(value, self._levels):
+            return f"nested more than {self._levels} levels deep, which is too costly to check for this schema"
+        try:
+            if self._validator.is_valid(value):
+                return None
+            errors = islice(self._validator.iter_errors(value), _MAX_ERRORS)
+            faults = [_described(error, self._max_echo // _MAX_ERRORS) for error in errors]
+        except (ValueError, TypeError) as error:
+            # What JSON does not have: bytes, keys that are not text, half a surrogate pair.
+            return f"not JSON: {bounded(str(error), self._max_echo // 2)}"
+        return "; ".join(faults)
 
     def validate(self, arguments: Mapping[str, Any]) -> None:
         """Return if the arguments fit.
@@ -129,16 +142,15 @@ class ArgumentValidator:
         Raises:
             InvalidArguments: with path and reason of the first faults, bounded in size.
         """
-        if self._validator is None or self._validator.is_valid(arguments):
-            return
-        faults: list[str] = []
-        for error in self._validator.iter_errors(arguments):
-            path = ".".join(str(part) for part in error.instance_path) or "the arguments"
-            faults.append(f"{path}: {error.message}")
-            if len(faults) == _MAX_ERRORS:
-                break
-        text = "; ".join(fault if len(fault) <= self._max_echo else f"{fault[: self._max_echo]}..." for fault in faults)
-        raise InvalidArguments(f"the arguments do not fit the tool: {text[: self._max_echo]}")
+        fault = self.fault(arguments)
+        if fault is not None:
+            raise InvalidArguments(f"the arguments do not fit the tool: {fault}")
+
+
+def _described(error: Any, limit: int) -> str:
+    # The reason stands behind the value, so both ends are kept.
+    path = ".".join(str(part) for part in error.instance_path) or "the root"
+    return f"{bounded(path, limit // 3)}: {bounded(error.message, limit - limit // 3)}"
 
 
 def check_output(validator: ArgumentValidator, structured: object) -> str | None:
@@ -159,7 +171,13 @@ def _compile(schema: Mapping[str, Any]) -> Any:
 
 
 def _validator(schema: Mapping[str, Any], pattern_options: Any) -> Any:
-    return jsonschema_rs.validator_for(dict(schema), pattern_options=pattern_options, retriever=_refuse_to_fetch)
+    try:
+        return jsonschema_rs.validator_for(dict(schema), pattern_options=pattern_options, retriever=_refuse_to_fetch)
+    except ValueError as error:
+        if "meta-schema" not in str(error) or "$schema" not in schema:
+            raise
+        known = {key: value for key, value in schema.items() if key != "$schema"}
+        return jsonschema_rs.Draft202012Validator(known, pattern_options=pattern_options, retriever=_refuse_to_fetch)
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:

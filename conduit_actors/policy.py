@@ -170,11 +170,13 @@ class Policy:
 
     def _in_order(self, server_id: str, tool: str) -> list[tuple[Action, Rule]]:
         """The rules whose pattern fits, so that the first whose conditions hold decides."""
-        denying: list[tuple[Action, Rule]] = [("deny", one) for one in self.deny if one.matches_name(server_id, tool)]
+
+        def fitting(action: Action, rules: Sequence[Rule]) -> list[tuple[Action, Rule]]:
+            return [(action, one) for one in rules if one.matches_name(server_id, tool)]
+
         # Ask rules come first and the sort is stable, so that a tie asks.
-        others: list[tuple[Action, Rule]] = [("ask", one) for one in self.ask if one.matches_name(server_id, tool)]
-        others += [("allow", one) for one in self.allow if one.matches_name(server_id, tool)]
-        return denying + sorted(others, key=lambda pair: -pair[1].specificity)
+        others = fitting("ask", self.ask) + fitting("allow", self.allow)
+        return fitting("deny", self.deny) + sorted(others, key=lambda pair: -pair[1].specificity)
 
     def explain(
         self,
