@@ -61,7 +61,7 @@ def test_samplers_see_the_operation_the_tool_and_the_agent_at_the_start(spans: I
 
 
 def test_the_first_outcome_wins_and_a_span_is_exported_once(spans: InMemorySpanExporter, measured: Any) -> None:
-    span = call(server_id="once")
+    span = call(server_id="ended-once")
     span.end("timeout", error_type="killed")
     span.end("ok")
     span.abort()
@@ -70,7 +70,9 @@ def test_the_first_outcome_wins_and_a_span_is_exported_once(spans: InMemorySpanE
     assert found.attributes[names.ERROR_TYPE] == "killed"
     points = measured.points()[names.METRIC_CALLS]
     counts = {
-        point.attributes[names.OUTCOME]: point.value for point in points if point.attributes[names.SERVER_ID] == "once"
+        point.attributes[names.OUTCOME]: point.value
+        for point in points
+        if point.attributes[names.SERVER_ID] == "ended-once"
     }
     assert counts == {"timeout": 1}
 
