@@ -10,6 +10,7 @@ import logging as _logging
 from conduit_actors import adapters, errors
 from conduit_actors.approval_store import ApprovalStore
 from conduit_actors.approvals import Allow, ApprovalRequest, Deny
+from conduit_actors.conversation import Conversation
 from conduit_actors.hooks import Hook, HookCall
 from conduit_actors.hub import Client, Hub
 from conduit_actors.limits import Limits
@@ -25,6 +26,7 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalStore",
     "Client",
+    "Conversation",
     "Deny",
     "ExposedTool",
     "Hook",

@@ -23,10 +23,12 @@ import anyio
 from pykka import ActorDeadError
 
 from conduit_actors import sources
+from conduit_actors.adapters.facade import Provider
 from conduit_actors.approval_store import ApprovalStore, Remembered
 from conduit_actors.approvals import Approvals, Approver
 from conduit_actors.call import CallRequest, CallWorker, error_type
 from conduit_actors.catalogue import Collisions, build_toolset
+from conduit_actors.conversation import Conversation
 from conduit_actors.errors import (
     Cancelled,
     ConduitError,
@@ -259,6 +261,10 @@ class SupervisedSource:
         self._hub_ref().tell(Start((server.id, principal if server.per_principal else None)))
 
     # Calling
+
+    async def conversation(self, provider: Provider, **options: Any) -> Conversation:
+        """Tools, taint and options of one model's conversation, kept from turn to turn; see `Conversation.start`."""
+        return await Conversation.start(self, provider, **options)
 
     async def call_tool(
         self,
