@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from conduit_actors.adapters import openai
 from conduit_actors.adapters.schemas import normalise
 from conduit_actors.adapters.schemas.nulls import strip_nulls
+from conduit_actors.adapters.schemas.renames import ANTHROPIC_KEY, restore
 from conduit_actors.adapters.schemas.strict import strict_schema
 from conduit_actors.errors import UnsupportedSchema
 
@@ -203,7 +204,7 @@ def test_recursion_is_kept_and_its_nulls_are_found_at_every_depth() -> None:
     }
     strict = strict_schema(schema)
     given = {"tree": {"name": "a", "children": [{"name": "b", "children": [{"name": "c", "children": None}]}]}}
-    assert strip_nulls(given, strict.null_paths)["tree"]["children"][0]["children"][0] == {"name": "c"}
+    assert strip_nulls(given, strict.null_paths, schema)["tree"]["children"][0]["children"][0] == {"name": "c"}
 
 
 def test_nulls_are_taken_back_through_lists_and_branches_and_real_nulls_stay() -> None:
@@ -211,7 +212,7 @@ def test_nulls_are_taken_back_through_lists_and_branches_and_real_nulls_stay() -
     schema = obj(items={"type": "array", "items": item}, either={"anyOf": [item, {"type": "string"}]})
     paths = strict_schema(schema).null_paths
     given = {"items": [{"a": None, "b": None}, {"a": "x", "b": None}], "either": {"a": None, "b": None}}
-    assert strip_nulls(given, paths) == {"items": [{"b": None}, {"a": "x", "b": None}], "either": {"b": None}}
+    assert strip_nulls(given, paths, schema) == {"items": [{"b": None}, {"a": "x", "b": None}], "either": {"b": None}}
 
 
 def test_a_null_that_would_mean_two_things_is_a_reason_to_refuse() -> None:
@@ -420,7 +421,7 @@ def test_what_the_strict_schema_accepts_strips_back_to_what_the_original_accepts
         return
     made = instance(data.draw, strict.schema)
     jsonschema.validate(made, strict.schema)
-    jsonschema.validate(strip_nulls(made, strict.null_paths), schema)
+    jsonschema.validate(strip_nulls(made, strict.null_paths, schema), schema)
 
 
 # Not strict
@@ -429,9 +430,10 @@ def test_what_the_strict_schema_accepts_strips_back_to_what_the_original_accepts
 def test_renamed_keys_come_back() -> None:
     schema = obj(**{"größe": obj(**{"a b": {"type": "string"}}), "größe_": {"type": "string"}})
     made = normalise.for_anthropic(schema)
-    assert all(normalise._ANTHROPIC_KEY.match(name) for name in made.schema["properties"])  # pyright: ignore
-    new = dict(zip(made.schema["properties"], [{"a_b": "x"}, "y"], strict=True))
-    assert normalise.restore_keys(new, made.renames) == {"größe": {"a b": "x"}, "größe_": "y"}
+    assert all(ANTHROPIC_KEY.match(name) for name in made.schema["properties"])
+    inner = made.schema["properties"][next(iter(made.schema["properties"]))]
+    new = dict(zip(made.schema["properties"], [{next(iter(inner["properties"])): "x"}, "y"], strict=True))
+    assert restore(new, made.renames) == {"größe": {"a b": "x"}, "größe_": "y"}
 
 
 def test_a_root_union_is_folded_and_its_rule_goes_into_a_note() -> None:
