@@ -65,6 +65,19 @@ def _anchored(root: Mapping[str, Any], name: str) -> Any:
     return None
 
 
+def existing_path(root: Mapping[str, Any], path: Where) -> Where:
+    """As much of a path as leads somewhere in the schema that was given."""
+    target: Any = root
+    for length, part in enumerate(path):
+        if isinstance(target, Mapping) and part in target:
+            target = cast("Mapping[str, Any]", target)[cast("str", part)]
+        elif isinstance(target, list) and isinstance(part, int) and part < len(cast("list[Any]", target)):
+            target = cast("list[Any]", target)[part]
+        else:
+            return path[:length]
+    return path
+
+
 def mappings_in(value: object) -> Iterator[Mapping[str, Any]]:
     """Every object in a JSON value, however deep, in no promised order."""
     stack: list[Any] = [value]
@@ -152,7 +165,7 @@ def too_deep(value: object, limit: int = MAX_LITERAL_DEPTH) -> bool:
 
 
 def _children(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else list(mapping(cast("Any", value)).values())
+    return cast("list[Any]", value) if isinstance(value, list) else list(mapping(value).values())
 
 
 def sendable(text: str) -> bool:

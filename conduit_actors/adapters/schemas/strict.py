@@ -29,6 +29,7 @@ from conduit_actors.adapters.schemas.pointers import (
     Where,
     accepts_null,
     cleaned,
+    existing_path,
     listed,
     lookup,
     mapping,
@@ -83,7 +84,7 @@ def strict_schema(schema: object) -> StrictSchema:
         check_limits(converted)
         return StrictSchema(converted, find_null_paths(root, body))
     except UnsupportedSchema as refusal:
-        raise UnsupportedSchema(refusal.reason, _existing(root, refusal.path)) from None
+        raise UnsupportedSchema(refusal.reason, existing_path(root, refusal.path)) from None
 
 
 def root_body(root: Schema) -> Schema:
@@ -106,19 +107,6 @@ def root_body(root: Schema) -> Schema:
     if "properties" not in body and body.get("additionalProperties") is None:
         body["properties"] = {}
     return body
-
-
-def _existing(root: Schema, path: Where) -> Where:
-    """As much of a path as leads somewhere in the schema that was given."""
-    target: Any = root
-    for length, part in enumerate(path):
-        if isinstance(target, Mapping) and part in target:
-            target = cast("Schema", target)[cast("str", part)]
-        elif isinstance(target, list) and isinstance(part, int) and part < len(cast("list[Any]", target)):
-            target = cast("list[Any]", target)[part]
-        else:
-            return path[:length]
-    return path
 
 
 class _Compiler:
