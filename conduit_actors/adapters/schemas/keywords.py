@@ -78,7 +78,7 @@ def repaired_literals(schema: dict[str, Any], changed: Callable[[str], None]) ->
     _modernise(schema)
     for key in list(schema):
         value = schema[key]
-        if key in IDENTITY and isinstance(value, (str, bool, dict)):
+        if key in IDENTITY:
             del schema[key]
         elif key in ("title", "description"):
             if isinstance(value, str):

@@ -87,7 +87,7 @@ def for_gemini(schema: object, dialect: Dialect = "json") -> Normalised:
 
 def _normalised(schema: object, rules: Rules) -> Normalised:
     if schema is None or isinstance(schema, bool):
-        return Normalised({"type": "object", "properties": {}}, ("the schema that says nothing was replaced",))
+        schema = {}
     if not isinstance(schema, Mapping):
         raise UnsupportedSchema("not an object schema")
     given = cast("Mapping[str, Any]", schema)
