@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import anyio
 
 from conduit_actors.errors import Overloaded
 from conduit_actors.limits import Limits
+
+Key = TypeVar("Key", bound=str | None)
 
 
 @dataclass(slots=True, eq=False)
@@ -32,8 +35,9 @@ class Admission:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._running = 0
-        self._of_server: Counter[str] = Counter()
-        self._of_principal: Counter[str | None] = Counter()
+        # Plain dicts: a Counter answers a missing key through a Python call, three times per call here.
+        self._of_server: dict[str, int] = {}
+        self._of_principal: dict[str | None, int] = {}
         self._queues: OrderedDict[str | None, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
         self._waiting = 0
 
@@ -82,14 +86,14 @@ class Admission:
         limits = self._limits
         return (
             (limits.max_concurrency is None or self._running < limits.max_concurrency)
-            and (limits.per_server is None or self._of_server[server_id] < limits.per_server)
-            and (limits.per_principal is None or self._of_principal[principal] < limits.per_principal)
+            and (limits.per_server is None or self._of_server.get(server_id, 0) < limits.per_server)
+            and (limits.per_principal is None or self._of_principal.get(principal, 0) < limits.per_principal)
         )
 
     def _take(self, server_id: str, principal: str | None) -> None:
         self._running += 1
-        self._of_server[server_id] += 1
-        self._of_principal[principal] += 1
+        self._of_server[server_id] = self._of_server.get(server_id, 0) + 1
+        self._of_principal[principal] = self._of_principal.get(principal, 0) + 1
 
     def _admit(self) -> None:
         """Give places to waiters until none of them fits."""
@@ -148,9 +152,9 @@ class Place:
             self._admission.leave(self._server_id, self._principal)
 
 
-def _decrease(counter: Counter[str] | Counter[str | None], key: str | None) -> None:
-    left = counter[key] - 1  # pyright: ignore[reportArgumentType]
+def _decrease(counts: dict[Key, int], key: Key) -> None:
+    left = counts[key] - 1
     if left:
-        counter[key] = left  # pyright: ignore[reportArgumentType]
+        counts[key] = left
     else:
-        del counter[key]  # pyright: ignore[reportArgumentType]
+        del counts[key]

@@ -12,7 +12,14 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import anyio.to_thread
 
+from conduit_actors.approval_store import ApprovalKey, ApprovalStore, Remembered
 from conduit_actors.errors import Denied, bounded
+
+_THREADS = 256
+"""Plain approvers that may block at once; they have threads of their own, since a person may take minutes."""
+
+_MARGIN = 0.1
+"""Share of the time that is left, and at most so many seconds: the denial is to come before the call's deadline."""
 
 Remember: TypeAlias = Literal["session", "always"] | None
 
@@ -20,7 +27,7 @@ Remember: TypeAlias = Literal["session", "always"] | None
 @dataclass(frozen=True, slots=True)
 class Allow:
     """The approver's yes. `remember` lets further calls of this tool by this principal pass: "session" until the hub
-    closes, "always" as long as the host keeps the `Approvals` store."""
+    closes, "always" as long as the hub's `approval_store` has it."""
 
     remember: Remember = None
 
@@ -65,13 +72,22 @@ class Approvals:
 
     Args:
         on_ask: async, or plain and then run in a thread. None: every ask is a denial that says what to configure.
-        always: (principal, server id, raw tool name) of what was allowed "always"; the host may keep and share it.
+        always: (principal, server id, raw tool name) of what was allowed "always"; None: kept in memory.
+        timeout: seconds for one answer; None: as long as the call lives.
     """
 
-    def __init__(self, on_ask: Approver | None = None, always: set[tuple[str | None, str, str]] | None = None) -> None:
+    def __init__(
+        self,
+        on_ask: Approver | None = None,
+        always: Remembered | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
         self._on_ask = on_ask
-        self._session: set[tuple[str | None, str, str]] = set()
-        self.always = set[tuple[str | None, str, str]]() if always is None else always
+        self._timeout = timeout
+        self._session = set[ApprovalKey]()
+        self._always: Remembered = set[ApprovalKey]() if always is None else always
+        self._threads: anyio.CapacityLimiter | None = None
 
     async def approve(self, request: ApprovalRequest) -> None:
         """Return if the call may run.
@@ -80,7 +96,7 @@ class Approvals:
             Denied: it may not; the text says why.
         """
         key = (request.principal, request.server_id, request.tool)
-        if key in self._session or key in self.always:
+        if key in self._session or await self._remembered(key):
             return
         if self._on_ask is None:
             raise self._denied(
@@ -88,7 +104,13 @@ class Approvals:
                 f"{request.tool} needs an approval and there is nobody to ask: "
                 "give the hub on_ask=, or a policy that allows the tool",
             )
-        answer = await self._ask(self._on_ask, request)
+        # Somewhat before the call's own deadline, so that the caller hears why.
+        seconds = request.deadline - min(_MARGIN, request.deadline * _MARGIN)
+        answer: object = None
+        with anyio.move_on_after(seconds if self._timeout is None else min(seconds, self._timeout)) as scope:
+            answer = await self._ask(self._on_ask, request)
+        if scope.cancelled_caught:
+            raise self._denied(request, f"the call of {request.tool} was not approved: nobody answered in time")
         if isinstance(answer, Deny):
             reason = f": {answer.reason}" if answer.reason else ""
             raise self._denied(request, f"the call of {request.tool} was not approved{reason}", halt=answer.halt)
@@ -98,7 +120,15 @@ class Approvals:
         if answer.remember == "session":
             self._session.add(key)
         elif answer.remember == "always":
-            self.always.add(key)
+            await self._off_loop(self._always.add, key)
+
+    async def _remembered(self, key: ApprovalKey) -> bool:
+        return bool(await self._off_loop(self._always.__contains__, key))
+
+    async def _off_loop(self, method: Callable[[ApprovalKey], Any], key: ApprovalKey) -> Any:
+        if isinstance(self._always, ApprovalStore):
+            return await anyio.to_thread.run_sync(method, key)
+        return method(key)
 
     async def _ask(self, on_ask: Approver, request: ApprovalRequest) -> object:
         try:
@@ -107,7 +137,9 @@ class Approvals:
                 answer: object = on_ask(request)
             else:
                 # A plain approver may block, e.g. on a prompt; abandoned when the call's deadline passes.
-                answer = await anyio.to_thread.run_sync(on_ask, request, abandon_on_cancel=True)
+                if self._threads is None:
+                    self._threads = anyio.CapacityLimiter(_THREADS)
+                answer = await anyio.to_thread.run_sync(on_ask, request, abandon_on_cancel=True, limiter=self._threads)
             return await answer if inspect.isawaitable(answer) else answer
         except Exception as error:
             # The approver is the host's own code; that it failed is all that the model may know.

@@ -2,8 +2,9 @@
 
     resolve -> admit -> policy -> approval -> before hooks -> repair -> validate -> send -> shape -> after hooks
 
-Each stage either passes the call on or raises a `ConduitError`. Nothing here catches one to carry on: the hub hands
-it to the caller, and the adapters make the model's answer of it.
+Repair also comes before policy, so that all stages see the same arguments. Each stage either passes the call on or
+raises a `ConduitError`. Nothing here catches one to carry on: the hub hands it to the caller, and the adapters make the
+model's answer of it.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ async def _run_admitted(runtime: Runtime, request: CallRequest, span: CallSpan, 
     server = runtime.table.servers.get(tool.server_id)
     if server is None:
         raise runtime.gone(tool.server_id)
-    arguments = request.arguments
+    validator = runtime.validator(tool.input_schema) if server.validate else None
+    # Repaired at once, so that policy, approver and hooks see what would be sent: an object written as JSON text must
+    # not get past a rule that looks into it.
+    arguments = request.arguments if validator is None else validator.repair(request.arguments)
     await _authorise(runtime, server, request, arguments, span, place)
     if runtime.hooks.has_before:
         with stage_span(names.SPAN_HOOKS, "before"):
@@ -136,13 +140,15 @@ async def _run_admitted(runtime: Runtime, request: CallRequest, span: CallSpan, 
             return await _finish(runtime, request, arguments, answer)
         if not same_arguments(answer.arguments, arguments):
             arguments = frozen_copy(answer.arguments)
+            if validator is not None:
+                arguments = validator.repair(arguments)
             # An approval is for the arguments that the approver saw.
             await _authorise(runtime, server, request, arguments, span, place)
-    if server.validate:
-        validator = runtime.validator(tool.input_schema)
-        arguments = validator.repair(arguments)
+    if validator is not None:
         validator.validate(arguments)
     result = await _send(runtime, server, request, arguments)
+    if validator is not None and validator.problem is not None:
+        result = dataclasses.replace(result, warnings=(*result.warnings, f"the arguments: {validator.problem}"))
     return await _finish(runtime, request, arguments, result)
 
 
@@ -222,6 +228,9 @@ async def _send(runtime: Runtime, server: Server, request: CallRequest, argument
                     raise unknown from None
                 raise
             if tool.tool not in slot.tool_names:
+                held = next((one for one in slot.pins if one.held and one.tool == tool.tool), None)
+                if held is not None:
+                    raise Denied(f"the call of {tool.name} is not allowed: {held.reason}", tool=tool.tool)
                 raise UnknownTool(f"{tool.name} is gone: its server does not have it any more", tool=tool.tool)
             attempt += 1
             slot.last_used = time.monotonic()

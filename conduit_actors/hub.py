@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import anyio
 
+from conduit_actors.approval_store import Remembered
 from conduit_actors.approvals import Approver
 from conduit_actors.catalogue import Collisions
 from conduit_actors.config_file import load_servers
@@ -32,6 +33,7 @@ class Hub(SupervisedSource):
         servers: connected when the hub is opened, except the lazy ones.
         policy: or a callable that gives each principal's.
         on_ask: the approver, async or plain.
+        approval_store: where "always" is remembered: an `ApprovalStore`, the path of one, or a set. None: in memory.
         hooks: in order.
         limits: bounds; see `Limits`.
         collisions: "rename" tells tools of one name apart by a hash, "exclude" leaves the later one out.
@@ -47,6 +49,7 @@ class Hub(SupervisedSource):
         servers: Sequence[Server] = (),
         policy: PolicySource | None = None,
         on_ask: Approver | None = None,
+        approval_store: Remembered | str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
         limits: Limits | None = None,
         collisions: Collisions = "rename",
@@ -56,6 +59,7 @@ class Hub(SupervisedSource):
             servers=servers,
             policy=ASK_EVERYTHING if policy is None else policy,
             on_ask=on_ask,
+            approval_store=approval_store,
             hooks=hooks,
             limits=limits,
             collisions=collisions,
@@ -120,6 +124,7 @@ class Client(SupervisedSource):
         *,
         policy: PolicySource | None = None,
         on_ask: Approver | None = None,
+        approval_store: Remembered | str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
         limits: Limits | None = None,
         collisions: Collisions = "rename",
@@ -131,6 +136,7 @@ class Client(SupervisedSource):
             servers=[server],
             policy=ASK_EVERYTHING if policy is None and on_ask is not None else policy,
             on_ask=on_ask,
+            approval_store=approval_store,
             hooks=hooks,
             limits=limits,
             collisions=collisions,

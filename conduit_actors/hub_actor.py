@@ -26,7 +26,10 @@ from anyio.abc import TaskGroup
 from pykka.messages import ProxyCall
 
 from conduit_actors.client_actor import ClientActor, Connected, Connecting, ToolsChanged
+from conduit_actors.connection import Connection
 from conduit_actors.errors import ConduitError, ConfigurationError, bounded
+from conduit_actors.pin_gate import PinGate
+from conduit_actors.pinning import PinFinding
 from conduit_actors.server import Server
 from conduit_actors.table import ServerTable, Slot, SlotKey
 from conduit_supervision import (
@@ -62,6 +65,13 @@ class RemoveServer:
 @dataclass(frozen=True, slots=True)
 class RestartServer:
     server_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveTool:
+    """Pin the definition that the finding is about."""
+
+    finding: PinFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +112,12 @@ class HubActor(TaskActor):
     Args:
         table: the server table; this actor is its only writer.
         on_change: called after each change of a slot's state, with the slot and the state before.
+        pins: what holds back tools that changed since they were approved.
     """
 
-    def __init__(self, table: ServerTable, on_change: Callable[[Slot, str], None]) -> None:
+    def __init__(self, table: ServerTable, on_change: Callable[[Slot, str], None], pins: PinGate) -> None:
         super().__init__()
+        self._pins = pins
         self._table = table
         self._on_change = on_change
         self._clients: TaskActorRef[Any] | None = None
@@ -127,9 +139,11 @@ class HubActor(TaskActor):
             case Connecting(key, client):
                 self._connecting(key, client)
             case Connected():
-                self._connected(message)
+                await self._connected(message)
             case ToolsChanged(key, client):
-                self._tools_changed(key, client)
+                await self._tools_changed(key, client)
+            case ApproveTool(finding):
+                await self._approve(finding)
             case Down(ref, reason):
                 self._down(ref, reason)
             case Start(key):
@@ -288,22 +302,35 @@ class HubActor(TaskActor):
         client.monitor(notify=self.actor_ref)
         self._set(slot, "starting", connection=None, restarts=slot.restarts + again)
 
-    def _connected(self, message: Connected) -> None:
+    async def _connected(self, message: Connected) -> None:
         slot = self._table.slots.get(message.key)
         if slot is None or self._live.get(message.key) != message.client:
             return
         connection = message.connection
-        self._set(
-            slot, "ready", connection=connection, tools=connection.tools, quarantined=connection.quarantined,
-            probing=False, last_used=time.monotonic(),
-        )  # fmt: skip
+        catalogue = await self._catalogue(slot.server, connection)
+        self._set(slot, "ready", connection=connection, probing=False, last_used=time.monotonic(), **catalogue)
         if slot.server.lazy and slot.server.idle_timeout is not None:
             self._later(slot.server.idle_timeout, _CheckIdle(slot.key, slot))
 
-    def _tools_changed(self, key: SlotKey, client: TaskActorRef[Any]) -> None:
+    async def _tools_changed(self, key: SlotKey, client: TaskActorRef[Any]) -> None:
         slot = self._table.slots.get(key)
         if slot is not None and slot.connection is not None and self._live.get(key) == client:
-            self._set(slot, "ready", tools=slot.connection.tools, quarantined=slot.connection.quarantined)
+            self._set(slot, "ready", **await self._catalogue(slot.server, slot.connection))
+
+    async def _catalogue(self, server: Server, connection: Connection) -> dict[str, Any]:
+        """What a slot shows of its connection's tools: without those that pinning holds back."""
+        pins = await self._pins.check(server, connection.tools)
+        held = {finding.tool: finding.reason for finding in pins if finding.held}
+        tools = [tool for tool in connection.tools if tool["name"] not in held] if held else connection.tools
+        return {"tools": tools, "quarantined": (*connection.quarantined, *held.items()), "pins": pins}
+
+    async def _approve(self, finding: PinFinding) -> None:
+        self._known(finding.server_id)
+        server = self._table.servers[finding.server_id]
+        live = [(slot, slot.connection) for slot in self._slots_of(server.id) if slot.connection is not None]
+        await self._pins.approve(server, finding, [tool for _, connection in live for tool in connection.tools])
+        for slot, connection in live:
+            self._set(slot, "ready", **await self._catalogue(server, connection))
 
     def _down(self, ref: object, reason: ExitReason) -> None:
         for key, client in self._live.items():

@@ -17,6 +17,7 @@ class Limits:
         per_principal: calls that run at once for one principal.
         queue: calls that may wait for a place; one more is answered `overloaded` at once.
         call_timeout: the whole life of a call: queue, approval, hooks and request included.
+        approval_timeout: how long the approver may take; then it is a denial. None: as long as the call lives.
         ready_timeout: how long a call waits for a server that is starting or restarting.
         max_result_chars: text of one result that reaches a model; head and tail are kept.
         max_image_bytes: a larger image becomes a placeholder (Anthropic's documented limit, 2026-12-01: 5 MB each).
@@ -29,6 +30,7 @@ class Limits:
     per_principal: int | None = 32
     queue: int = 1_024
     call_timeout: float = 300.0
+    approval_timeout: float | None = None
     ready_timeout: float = 10.0
     max_result_chars: int | None = 100_000
     max_image_bytes: int = 5 * 1024 * 1024
@@ -42,6 +44,7 @@ class Limits:
                 raise ConfigurationError(f"Limits.{name} must be at least 1, or None")
         if self.queue < 0:
             raise ConfigurationError("Limits.queue must not be negative")
-        for name in ("call_timeout", "ready_timeout"):
-            if getattr(self, name) <= 0:
+        for name in ("call_timeout", "approval_timeout", "ready_timeout"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
                 raise ConfigurationError(f"Limits.{name} must be greater than 0")

@@ -14,6 +14,7 @@ from conduit_actors.arguments import ArgumentValidator
 from conduit_actors.errors import ServerUnavailable
 from conduit_actors.hooks import Hook, Hooks
 from conduit_actors.limits import Limits
+from conduit_actors.pin_gate import PinGate
 from conduit_actors.policy import Policy, PolicySource, policy_for
 from conduit_actors.server import Server
 from conduit_actors.table import ServerTable, Slot
@@ -46,6 +47,7 @@ class Runtime:
         self.hooks = Hooks(hooks)
         self.table = ServerTable()
         self.admission = Admission(limits)
+        self.pins = PinGate()
         self.system: ActorSystem | None = None
         self._validators: dict[int, tuple[Mapping[str, Any], ArgumentValidator]] = {}
         self._crashes: dict[Slot, SpanContext] = {}
@@ -91,6 +93,7 @@ class Runtime:
         found = self.dead_rules()
         for slot in self.table:
             found += [f"{slot.server.id}: tool {name!r} is left out: {reason}" for name, reason in slot.quarantined]
+            found += [f"{slot.server.id}: tool {one.tool!r}: {one.reason}" for one in slot.pins if not one.held]
         return tuple(dict.fromkeys(found))
 
     def state_changed(self, slot: Slot, before: str) -> None:

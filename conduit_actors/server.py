@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from conduit_actors.errors import ConfigurationError
+from conduit_actors.pinning import PinStore
 
 HeaderProvider: TypeAlias = Callable[..., Mapping[str, str] | Awaitable[Mapping[str, str]]]
 ToolFilter: TypeAlias = Sequence[str] | Callable[[str], bool]
@@ -78,6 +79,8 @@ class Server:
         per_principal: one connection per principal instead of one for all.
         validate: False sends arguments without checking them against the input schema.
         retry: globs of tools that are safe to repeat; only they are sent again, once, after a lost connection.
+        pin: holds back tools that changed since they were approved: a `PinStore`, or the path of one that blocks.
+            "block" and "warn" alone keep their pins in memory, as long as the hub is open.
         annotations: what the *host* declares of tools, by glob (e.g. ``{"get_*": {"readOnlyHint": True}}``).
         description: the host's words for the server, for providers that group tools.
         max_tools, max_pages: caps on the tool list.
@@ -112,6 +115,7 @@ class Server:
     per_principal: bool = False
     validate: bool = True
     retry: Sequence[str] = ()
+    pin: PinStore | str | PathLike[str] | None = None
     annotations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     description: str = ""
     max_tools: int = 1_000

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from conduit_actors.pinning import PinFinding
 from conduit_actors.server import public_url
 from conduit_actors.table import ServerState, ServerTable, Slot
 
@@ -21,6 +22,7 @@ class ServerStatus:
         last_error: why it went down last, in one line.
         tools: how many tools it has.
         quarantined: tools that are not valid MCP, and why.
+        pins: tools whose definition is not the approved one, each with the difference.
         pid: of a stdio server's process.
         stderr: the last lines that a stdio server wrote there.
         in_flight: calls that run on it now.
@@ -34,6 +36,7 @@ class ServerStatus:
     last_error: str | None = None
     tools: int = 0
     quarantined: tuple[tuple[str, str], ...] = ()
+    pins: tuple[PinFinding, ...] = ()
     transport: str = ""
     protocol_version: str | None = None
     pid: int | None = None
@@ -98,6 +101,7 @@ def _describe(slot: Slot) -> ServerStatus:
         last_error=slot.last_error,
         tools=len(slot.tools),
         quarantined=tuple(slot.quarantined),
+        pins=tuple(slot.pins),
         transport=transport,
         protocol_version=None if connection is None else connection.protocol_version,
         pid=None if connection is None else connection.pid,

@@ -15,6 +15,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,9 +23,12 @@ import anyio
 from pykka import ActorDeadError
 
 from conduit_actors import sources
+from conduit_actors.adapters.facade import Provider
+from conduit_actors.approval_store import ApprovalStore, Remembered
 from conduit_actors.approvals import Approvals, Approver
 from conduit_actors.call import CallRequest, CallWorker, error_type
 from conduit_actors.catalogue import Collisions, build_toolset
+from conduit_actors.conversation import Conversation
 from conduit_actors.errors import (
     Cancelled,
     ConduitError,
@@ -36,9 +40,10 @@ from conduit_actors.errors import (
     UnknownTool,
 )
 from conduit_actors.hooks import Hook
-from conduit_actors.hub_actor import ClientsSupervisor, HubActor, Start
+from conduit_actors.hub_actor import ApproveTool, ClientsSupervisor, HubActor, Start
 from conduit_actors.limits import Limits
 from conduit_actors.names import SEPARATOR, sanitise
+from conduit_actors.pinning import PinFinding
 from conduit_actors.policy import Policy, PolicySource
 from conduit_actors.results import ToolResult
 from conduit_actors.runtime import Runtime
@@ -72,6 +77,7 @@ class SupervisedSource:
         servers: Sequence[Server],
         policy: PolicySource | None,
         on_ask: Approver | None = None,
+        approval_store: Remembered | str | PathLike[str] | None = None,
         hooks: Sequence[Hook] = (),
         limits: Limits | None = None,
         collisions: Collisions = "rename",
@@ -84,7 +90,10 @@ class SupervisedSource:
                 raise ConfigurationError(f"two servers have the id {server_id!r}")
         self._name = name
         self._collisions: Collisions = collisions
-        self._runtime = Runtime(name, limits or Limits(), policy, Approvals(on_ask), hooks)
+        limits = limits or Limits()
+        always = ApprovalStore(approval_store) if isinstance(approval_store, (str, PathLike)) else approval_store
+        approvals = Approvals(on_ask, always, timeout=limits.approval_timeout)
+        self._runtime = Runtime(name, limits, policy, approvals, hooks)
         self._runtime.table.servers.update((server.id, server) for server in servers)
         self._system: ActorSystem | None = None
         self._toolsets: dict[object, ToolSet] = {}
@@ -121,10 +130,11 @@ class SupervisedSource:
             await system.__aexit__(None, None, None)
 
     async def _start_tree(self, system: ActorSystem) -> None:
+        runtime = self._runtime
         root = system.start(
             Supervisor,
             children=[
-                ChildSpec(_HUB, HubActor, args=(self._runtime.table, self._runtime.state_changed), name=_HUB),
+                ChildSpec(_HUB, HubActor, args=(runtime.table, runtime.state_changed, runtime.pins), name=_HUB),
                 ChildSpec("clients", ClientsSupervisor, args=(_HUB,), type="supervisor", shutdown="infinity"),
                 ChildSpec(_CALLS, DynamicSupervisor, type="supervisor", shutdown=5.0, name=_CALLS),
             ],
@@ -188,6 +198,15 @@ class SupervisedSource:
         self._check()
         return self._toolset(principal, live=False)
 
+    async def approve_tool(self, finding: PinFinding) -> None:
+        """Approve a tool that pinning holds back or reports: exactly the definition that the finding, one of
+        `HubStatus`'s ``[server_id].pins``, is about.
+
+        Raises:
+            ConfigurationError: the tool is gone or changed again since, or its server does not pin its tools.
+        """
+        await self._hub_ref().ask(ApproveTool(finding), block=False)
+
     def _toolset(self, principal: str | None, *, live: bool) -> ToolSet:
         """`live` leaves out the tools of servers that are down; without it they are there, for routing."""
         runtime, table = self._runtime, self._runtime.table
@@ -242,6 +261,10 @@ class SupervisedSource:
         self._hub_ref().tell(Start((server.id, principal if server.per_principal else None)))
 
     # Calling
+
+    async def conversation(self, provider: Provider, **options: Any) -> Conversation:
+        """Tools, taint and options of one model's conversation, kept from turn to turn; see `Conversation.start`."""
+        return await Conversation.start(self, provider, **options)
 
     async def call_tool(
         self,

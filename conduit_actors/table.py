@@ -15,6 +15,7 @@ import anyio
 
 from conduit_actors.catalogue import ServerTools
 from conduit_actors.errors import ServerUnavailable
+from conduit_actors.pinning import PinFinding
 from conduit_actors.server import Server
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Slot:
     Invariant: `connection` is set exactly while `state` is "ready".
 
     Attributes:
+        pins: tools whose definition is not the approved one; those that are held are among the quarantined.
         restarts: how often the connection was opened again since the server was added or restarted by hand.
         last_error: why it went down last, in one line; kept after it is up again.
         probing: the next attempt is a parked server's probe; its failure parks again.
@@ -50,6 +52,7 @@ class Slot:
     tools: Sequence[Mapping[str, Any]] = ()
     tool_names: frozenset[str] = frozenset()
     quarantined: Sequence[tuple[str, str]] = ()
+    pins: Sequence[PinFinding] = ()
     restarts: int = 0
     last_error: str | None = None
     stderr_tail: tuple[str, ...] = ()

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from conduit_actors.adapters.schemas.normalise import restore_keys
 from conduit_actors.adapters.schemas.nulls import strip_nulls
 from conduit_actors.adapters.schemas.pointers import resolve, types_of
+from conduit_actors.adapters.schemas.renames import Renames, restore
 from conduit_actors.arguments import parse_arguments
 from conduit_actors.errors import Cancelled, ConduitError, ConfigurationError, Denied, UnknownTool
 from conduit_actors.results import ToolCall
 from conduit_actors.toolset import ExposedTool, ToolSet
-
-Renames: TypeAlias = tuple[tuple[tuple[str, ...], str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +92,10 @@ def read_call(
     except ConduitError as error:
         return Rejected(call_id, text, error, more)
     if renames:
-        decoded = restore_keys(decoded, renames)
+        decoded = restore(decoded, renames)
     paths = (null_paths or {}).get(text)
     if paths:
-        decoded = strip_nulls(decoded, paths)
+        decoded = strip_nulls(decoded, paths, tool.input_schema)
     if whole_numbers:
         decoded = cast("dict[str, Any]", _whole(tool.input_schema, tool.input_schema, decoded, 0))
     return ToolCall(call_id, text, decoded, tool.server_id, tool.tool, more)
