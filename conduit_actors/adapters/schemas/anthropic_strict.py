@@ -52,7 +52,7 @@ class AnthropicStrict:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What one request may have (documented, 2026-12-01). Its grammar can still be too large, which only the API knows."""
+    """What one request may have (documented, 2026-12-01). Its grammar can be too large all the same: ask the API."""
 
     tools: int = 20
     optional: int = 24
