@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, NoReturn, cast
 
 import jsonschema_rs
+from pydantic_core import to_json
 
 from conduit_actors.errors import InvalidArguments, bounded
 from conduit_actors.schema_cost import TooCostly, depth_limit
@@ -85,6 +86,18 @@ def _too_deep(value: object, levels: int = _MAX_DEPTH) -> bool:
         if not level:
             return False
     return True
+
+
+def check_json(arguments: Mapping[str, Any]) -> None:
+    """Return if the arguments can be sent as JSON at all, whatever their schema says.
+
+    Raises:
+        InvalidArguments: they hold what JSON does not have, such as bytes that are no text or half a surrogate pair.
+    """
+    try:
+        to_json(arguments)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArguments(f"the arguments are not JSON: {bounded(str(error), 200)}") from None
 
 
 class ArgumentValidator:

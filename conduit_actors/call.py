@@ -19,7 +19,7 @@ import anyio
 
 from conduit_actors.admission import Place
 from conduit_actors.approvals import ApprovalRequest, frozen_copy, same_arguments
-from conduit_actors.arguments import check_output
+from conduit_actors.arguments import check_json, check_output
 from conduit_actors.connection import Connection, begin_own_span, end_own_span
 from conduit_actors.errors import ConduitError, Denied, OutcomeUnknown, ServerUnavailable, UnknownTool
 from conduit_actors.hooks import HookCall
@@ -146,6 +146,7 @@ async def _run_admitted(runtime: Runtime, request: CallRequest, span: CallSpan, 
             await _authorise(runtime, server, request, arguments, span, place)
     if validator is not None:
         validator.validate(arguments)
+    check_json(arguments)
     result = await _send(runtime, server, request, arguments)
     if validator is not None and validator.problem is not None:
         result = dataclasses.replace(result, warnings=(*result.warnings, f"the arguments: {validator.problem}"))
