@@ -11,7 +11,7 @@ from conduit_supervision import events
 from conduit_supervision.actor import TaskActor
 from conduit_supervision.backoff import Backoff
 from conduit_supervision.dynamic import DynamicSupervisor
-from conduit_supervision.exits import Down, Exit, ExitReason, Ignore, Shutdown
+from conduit_supervision.exits import Down, Exit, ExitReason, Ignore, Shutdown, StrayCancellation
 from conduit_supervision.future import TaskFuture
 from conduit_supervision.monitor import Monitor
 from conduit_supervision.ref import TaskActorRef
@@ -34,6 +34,7 @@ __all__ = [
     "Node",
     "RestartIntensity",
     "Shutdown",
+    "StrayCancellation",
     "Supervisor",
     "TaskActor",
     "TaskActorRef",

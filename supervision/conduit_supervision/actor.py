@@ -9,7 +9,6 @@ import contextvars
 import inspect
 import itertools
 import logging
-import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -23,7 +22,18 @@ from pykka._envelope import Envelope
 from pykka._introspection import get_attr_directly
 
 from conduit_supervision.events import Killed, ZombieFound
-from conduit_supervision.exits import KILLED, NORMAL, SHUTDOWN, Exit, ExitReason, Ignore, Shutdown, reason_of
+from conduit_supervision.exits import (
+    KILLED,
+    NORMAL,
+    SHUTDOWN,
+    Exit,
+    ExitReason,
+    Ignore,
+    Shutdown,
+    StrayCancellation,
+    reason_of,
+)
+from conduit_supervision.flag import Flag
 from conduit_supervision.future import TaskFuture
 from conduit_supervision.inbox import Inbox
 
@@ -77,7 +87,7 @@ class TaskActor(Actor):
         self.actor_urn = f"urn:conduit:actor:{next(_numbers)}"
         self._actor_inbox = Inbox()
         self.actor_inbox = cast("Any", self._actor_inbox)
-        self.actor_stopped = threading.Event()
+        self.actor_stopped = cast("Any", Flag())
         from conduit_supervision.ref import TaskActorRef
 
         # Pykka declares its own ref type, which ours extends; its type parameter is invariant.
@@ -185,9 +195,9 @@ class TaskActor(Actor):
                 reason = await self._actor_live()
             if reason is None:  # the scope was cancelled
                 reason = self._actor_wanted or KILLED
-        except anyio.get_cancelled_exc_class():
-            reason = self._actor_wanted or KILLED  # the system goes down
-            raise
+        except anyio.get_cancelled_exc_class() as cancellation:
+            # The system goes down, or somebody got hold of this task. Either way it ends here, and nothing else does.
+            reason = self._actor_wanted or self._actor_cancelled_by(cancellation)
         except BaseException as error:
             reason = self._actor_wanted or reason_of(error)
             if not isinstance(error, (Exception, BaseExceptionGroup)):
@@ -213,8 +223,10 @@ class TaskActor(Actor):
                     result = await result
                 self._actor_reply(envelope, result)
                 reason = NORMAL
-        except anyio.get_cancelled_exc_class():
-            raise
+        except anyio.get_cancelled_exc_class() as cancellation:
+            reason = self._actor_wanted or self._actor_cancelled_by(cancellation)
+            if reason.exception is not None:
+                cast("TaskFuture[Any]", envelope.reply_to).fail_if_pending(reason.exception)
         except Exception as error:  # noqa: BLE001 (the asker's, as in any actor; there is no next message to live for)
             cast("TaskFuture[Any]", envelope.reply_to).fail_if_pending(error)
             reason = NORMAL
@@ -286,6 +298,13 @@ class TaskActor(Actor):
                 result = await _InContext(cast("Coroutine[Any, Any, Any]", result), context)
             elif isinstance(result, Awaitable) and not isinstance(result, TaskFuture):
                 result = await _InContext(_await(cast("Awaitable[Any]", result)), context)
+        except anyio.get_cancelled_exc_class() as cancellation:
+            reason = self._actor_cancelled_by(cancellation)
+            if reason.exception is None:
+                raise
+            if envelope.reply_to is None:
+                raise reason.exception from cancellation
+            cast("TaskFuture[Any]", envelope.reply_to).fail_if_pending(reason.exception)
         except Exception as error:
             if envelope.reply_to is None or isinstance(error, _CONTROL):
                 raise
@@ -294,6 +313,14 @@ class TaskActor(Actor):
         else:
             self._actor_reply(envelope, result)
         self._actor_current = None
+
+    def _actor_cancelled_by(self, cancellation: BaseException) -> ExitReason:
+        """KILLED for a real cancellation; the error that it is for one that nobody asked for."""
+        if not self.actor_system.loop.is_stray(cancellation):
+            return KILLED
+        stray = StrayCancellation("something that the actor awaited was cancelled by somebody else")
+        stray.__cause__ = cancellation
+        return ExitReason("error", stray)
 
     def _actor_reply(self, envelope: Envelope[Any], result: Any) -> None:
         if envelope.reply_to is not None:

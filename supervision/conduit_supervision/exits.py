@@ -71,6 +71,15 @@ class Shutdown(Exception):
         self.cause = cause
 
 
+class StrayCancellation(Exception):
+    """Code under an actor raised a cancellation that nobody had asked of the actor's task.
+
+    It awaited, say, an asyncio task or future that a stranger had cancelled. In the wrong hands such an exception ends
+    the whole system, as it looks like the system's own end; here it is an error like any other. The cancellation is
+    its ``__cause__``.
+    """
+
+
 def reason_of(error: BaseException) -> ExitReason:
     """The exit reason for an exception that ended an actor.
 

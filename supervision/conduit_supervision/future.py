@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import sys
 import threading
@@ -24,6 +25,7 @@ J = TypeVar("J")
 ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 _PENDING: Any = object()
+logger = logging.getLogger("conduit_supervision")
 
 # One lock for all futures: it is held for a few instructions only, and a lock per future would cost more.
 _lock = threading.Lock()
@@ -71,7 +73,11 @@ class TaskFuture(Future[T]):
             self._value = value
             callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
-            callback()
+            try:
+                callback()
+            except Exception:
+                # The setter has nothing to do with it, and the other waiters must still be woken.
+                logger.exception("a callback of a future raised")
         return True
 
     def set_if_pending(self, value: Any = None) -> bool:

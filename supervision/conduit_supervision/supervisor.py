@@ -31,6 +31,9 @@ from conduit_supervision.events import ChildExited, ChildStarted, GaveUp, Restar
 from conduit_supervision.exits import ExitReason, Ignore, Shutdown, reason_of
 from conduit_supervision.spec import AutoShutdown, ChildError, ChildSpec, RestartIntensity, RestartWindow, Strategy
 
+# pyright: reportPrivateUsage=false
+# The modules of this package are one unit.
+
 logger = logging.getLogger("conduit_supervision")
 
 
@@ -88,6 +91,7 @@ class Supervisor(TaskActor):
         self._window = RestartWindow(intensity or RestartIntensity())
         self._children: dict[Any, Child] = {}
         self._tasks: TaskGroup | None = None
+        self._starting: anyio.CancelScope | None = None
         for spec in children:
             self._refuse_duplicate(spec)
             self._children[spec.id] = Child(spec)
@@ -221,6 +225,8 @@ class Supervisor(TaskActor):
     # Starting and stopping
 
     async def _start(self, child: Child, *, again: bool = False) -> None:
+        if self._actor_leaving is not None:
+            raise Shutdown
         child.generation += 1
         generation = child.generation
         inbox = self.actor_ref
@@ -229,15 +235,27 @@ class Supervisor(TaskActor):
             if inbox.is_alive():
                 inbox.tell(_ChildDown(child, generation, reason))
 
+        ref: ActorRef[Any] | None = None
         try:
-            ref = await start_child(self.actor_system, self.actor_ref, child.spec, on_exit)
+            with anyio.CancelScope() as self._starting:
+                ref = await start_child(self.actor_system, self.actor_ref, child.spec, on_exit)
         except Ignore:
             child.ref, child.status = None, "stopped"
             return
+        finally:
+            self._starting = None
+        if ref is None:
+            raise Shutdown  # the wish to stop came while the child hung in its start
         child.ref, child.status = ref, "running"
         child.started_at = monotonic()
         child.restarts += again
         self.actor_system.emit(ChildStarted(ref, child.spec.id, self.actor_ref, again))
+
+    def _actor_request_shutdown(self) -> None:
+        # A start may hang for ever; whoever waits for the supervisor's end must not wait for that.
+        super()._actor_request_shutdown()
+        if self._starting is not None:
+            self._starting.cancel()
 
     async def _stop_children(self, children: Sequence[Child]) -> None:
         """Stop children in reverse order; forget the temporary ones."""
@@ -319,6 +337,8 @@ class Supervisor(TaskActor):
                 continue
             try:
                 await self._start(one, again=True)
+            except Shutdown:
+                raise
             except Exception as error:  # noqa: BLE001 (it counts as a restart, and is the exit reason)
                 failed = (one, error)
                 one.ref, one.status, one.last_exit = None, "stopped", reason_of(error)

@@ -24,7 +24,7 @@ from conduit_supervision.actor import TaskActor, current_system
 from conduit_supervision.events import Event
 from conduit_supervision.exits import SHUTDOWN
 from conduit_supervision.future import TaskFuture, loops_by_thread
-from conduit_supervision.loops import Loop, current_loop
+from conduit_supervision.loops import Loop, Tasks, current_loop
 from conduit_supervision.ref import TaskActorRef
 from conduit_supervision.tree import Node, describe
 from conduit_supervision.watchdog import LoopWatchdog
@@ -53,7 +53,7 @@ class ActorSystem:
         self._blocked_after = blocked_after
         self._watchdog: LoopWatchdog | None = None
         self._loop: Loop | None = None
-        self._tasks: anyio.abc.TaskGroup | None = None
+        self._tasks: Tasks | None = None
         self._actors: dict[TaskActorRef[Any], None] = {}
         self._names: dict[str, TaskActorRef[Any]] = {}
         self._names_of: dict[TaskActorRef[Any], list[str]] = {}
@@ -114,7 +114,7 @@ class ActorSystem:
         with anyio.CancelScope(shield=True):
             if first and self._tasks is not None:
                 await self._stop_all()
-                self._tasks.cancel_scope.cancel()
+                self._tasks.cancel()
             with anyio.move_on_after(self._shutdown_timeout):
                 await self._ended.wait()
         if first:
@@ -139,7 +139,7 @@ class ActorSystem:
         assert self._ended is not None
         current_system.set(self)
         try:
-            async with anyio.create_task_group() as self._tasks:
+            async with self.loop.tasks() as self._tasks:
                 ready.set()
                 await self._serve_outside()
         except anyio.get_cancelled_exc_class():
@@ -261,7 +261,7 @@ class ActorSystem:
         if envelope is not None:
             self._tasks.start_soon(actor._actor_run_one, envelope, name=type(actor).__name__)
         else:
-            self._tasks.start_soon(actor._actor_run, name=str(actor))
+            self._tasks.start_soon(actor._actor_run, name=type(actor).__name__)
 
     # Names
 
@@ -323,7 +323,7 @@ class ActorSystem:
     def call_later(self, seconds: float, function: Callable[..., object], *args: object) -> None:
         """Call a function after some time, unless the system closes before. On the loop only."""
         if self._tasks is not None:
-            self._tasks.start_soon(_after, seconds, function, args)
+            self._tasks.start_soon(_after, seconds, function, args, name="conduit timer")
 
     def _forget(self, ref: TaskActorRef[Any]) -> None:
         self._actors.pop(ref, None)
