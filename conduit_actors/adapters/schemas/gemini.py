@@ -116,6 +116,8 @@ def _typed(schema: dict[str, Any], name: str) -> dict[str, Any]:
     belongs = _OF_TYPE.get(name, frozenset())
     made: dict[str, Any] = {"type": name, **{key: value for key, value in schema.items() if key in belongs}}
     kinds = ("integer", "number") if name == "number" else (name,)
+    if name == "array":
+        made.setdefault("items", {})  # a schema of array values alone says nothing of their items
     values = [value for value in listed(schema.get("enum")) if type_of_value(value) in kinds]
     if values and name in ("string", "integer", "number"):
         made["enum"] = values
@@ -149,6 +151,8 @@ def _upper(schema: dict[str, Any]) -> dict[str, Any]:
         return {**kept, "type": "STRING", "description": text}
     if kind == "null":
         return {"type": "STRING", "nullable": True, **{k: v for k, v in schema.items() if k == "description"}}
+    if kind == "array" and not schema.get("items"):
+        schema["items"] = {"type": "STRING"}
     if isinstance(schema.get("enum"), list):
         # Enum values are strings there, whatever the type.
         schema["enum"] = [str(value) for value in schema["enum"]]
