@@ -156,4 +156,6 @@ def _upper(schema: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema.get("enum"), list):
         # Enum values are strings there, whatever the type.
         schema["enum"] = [str(value) for value in schema["enum"]]
-    return {**schema, "type": kind.upper()}
+    belongs = _OF_TYPE.get(kind, frozenset())
+    kept = {key: value for key, value in schema.items() if key not in _SPECIFIC or key in belongs or key == "enum"}
+    return {**kept, "type": kind.upper()}
