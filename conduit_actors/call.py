@@ -214,7 +214,7 @@ async def _send(runtime: Runtime, server: Server, request: CallRequest, argument
     if slot is None:
         raise runtime.gone(tool.server_id)
     timeout = request.timeout if request.timeout is not None else runtime.request_timeout(server, tool.tool)
-    patience = anyio.current_time() + runtime.limits.ready_timeout
+    patience: float | None = None
     attempt = 0
     lost: Connection | None = None
     unknown: OutcomeUnknown | None = None
@@ -222,7 +222,11 @@ async def _send(runtime: Runtime, server: Server, request: CallRequest, argument
     try:
         while True:
             try:
-                connection = await slot.wait_ready(patience - anyio.current_time(), lost=lost)
+                connection = slot.live(lost)
+                if connection is None:
+                    if patience is None:
+                        patience = anyio.current_time() + runtime.limits.ready_timeout
+                    connection = await slot.wait_ready(patience - anyio.current_time(), lost=lost)
             except ServerUnavailable:
                 # What was sent once may have been done, however the second attempt went.
                 if unknown is not None:

@@ -12,6 +12,7 @@ are for the event loop that it was opened in; from elsewhere they raise at once 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -58,6 +59,8 @@ from conduit_telemetry import CallSpan, Redactor, names
 
 _HUB, _CALLS = "hub", "calls"
 _TOOLSETS_KEPT = 1_000
+_CALL_PREFIX = f"call_{uuid.uuid4().hex[:12]}_"
+_call_numbers = itertools.count(1)
 
 
 class WrongLoop(ConfigurationError, RuntimeError):
@@ -98,6 +101,7 @@ class SupervisedSource:
         self._system: ActorSystem | None = None
         self._toolsets: dict[object, ToolSet] = {}
         self._toolsets_version = -1
+        self._personal = False
 
     # Life
 
@@ -213,13 +217,13 @@ class SupervisedSource:
         if self._toolsets_version != table.version:
             self._toolsets.clear()
             self._toolsets_version = table.version
-        # One object for all principals, where neither the policy nor a connection depends on who asks.
-        personal = (
-            callable(runtime.policy)
-            or _looks_at_principal(runtime.policy)
-            or any(server.per_principal for server in table.servers.values())
-        )
-        key = (live, principal if personal else None)
+            # One object for all principals, where neither the policy nor a connection depends on who asks.
+            self._personal = (
+                callable(runtime.policy)
+                or _looks_at_principal(runtime.policy)
+                or any(server.per_principal for server in table.servers.values())
+            )
+        key = (live, principal if self._personal else None)
         toolset = self._toolsets.get(key)
         if toolset is None:
             if len(self._toolsets) > _TOOLSETS_KEPT:
@@ -310,7 +314,7 @@ class SupervisedSource:
         if arguments is not None and not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArguments("the arguments must be a JSON object", server_id=tool.server_id, tool=tool.tool)
         request = CallRequest(
-            call_id=call_id or uuid.uuid4().hex,
+            call_id=call_id or f"{_CALL_PREFIX}{next(_call_numbers)}",
             tool=tool,
             arguments=dict(arguments or {}),
             principal=principal,
@@ -336,14 +340,16 @@ class SupervisedSource:
             taint=request.taint,
             principal=request.principal,
         )
-        span.arguments(request.arguments, self._redactor(tool.server_id))
+        if span.captures:
+            span.arguments(request.arguments, self._redactor(tool.server_id))
         worker: TaskActorRef[CallWorker] | None = None
         try:
             with anyio.CancelScope(deadline=request.deadline):
                 with span.current():
                     worker, reply = self._calls().run_worker(CallWorker(self._runtime, span), request)
                 result: ToolResult = await reply
-                span.result(list(result.content), self._redactor(tool.server_id))
+                if span.captures:
+                    span.result(list(result.content), self._redactor(tool.server_id))
                 span.end(
                     names.TOOL_ERROR if result.is_error else "ok",
                     error_type=names.TOOL_ERROR if result.is_error else None,

@@ -87,6 +87,13 @@ class Slot:
             text += f": {self.last_error}"
         return ServerUnavailable(text, server_id=self.server.id)
 
+    def live(self, lost: Connection | None = None) -> Connection | None:
+        """The live connection, if there is one now. `lost`: see `wait_ready`."""
+        connection = self.connection
+        if connection is None or connection is lost or connection.ending.is_set():
+            return None
+        return connection
+
     async def wait_ready(self, timeout: float, *, lost: Connection | None = None) -> Connection:
         """The live connection; waits up to `timeout` seconds for one that is starting or restarting.
 
@@ -95,13 +102,9 @@ class Slot:
         Raises:
             ServerUnavailable: the server is parked or stopped, or did not come up in time.
         """
-        connection = self.connection
-        if connection is not None and connection is not lost and not connection.ending.is_set():
-            return connection
         with anyio.move_on_after(timeout):
             while True:
-                connection = self.connection
-                if connection is not None and connection is not lost and not connection.ending.is_set():
+                if (connection := self.live(lost)) is not None:
                     return connection
                 if self.state in ("parked", "stopped"):
                     raise self.unavailable()

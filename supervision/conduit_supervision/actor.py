@@ -82,6 +82,16 @@ class TaskActor(Actor):
     supervisor: TaskActorRef[Any] | None = None
     """The supervisor that started this actor, if one did."""
 
+    # What an actor begins with is on the class: a short life sets only what changes in it.
+    _actor_system: ActorSystem | None = None
+    _actor_scope: anyio.CancelScope | None = None
+    _actor_exit: ExitReason | None = None
+    _actor_wanted: ExitReason | None = None
+    _actor_leaving: ExitReason | None = None
+    _actor_current: Envelope[Any] | None = None
+    _actor_links: set[TaskActorRef[Any]] | None = None
+    _actor_finished = False
+
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         # Pykka's own fields, without its uuid4: per-call actors are started often.
         self.actor_urn = f"urn:conduit:actor:{next(_numbers)}"
@@ -92,16 +102,8 @@ class TaskActor(Actor):
 
         # Pykka declares its own ref type, which ours extends; its type parameter is invariant.
         self._actor_ref: TaskActorRef[Self] = TaskActorRef(self)  # pyright: ignore[reportIncompatibleVariableOverride]
-        self._actor_system: ActorSystem | None = None
-        self._actor_scope: anyio.CancelScope | None = None
         self._actor_started: TaskFuture[None] = TaskFuture()
-        self._actor_exit: ExitReason | None = None
-        self._actor_wanted: ExitReason | None = None
-        self._actor_leaving: ExitReason | None = None
-        self._actor_current: Envelope[Any] | None = None
-        self._actor_links: set[TaskActorRef[Any]] = set()
         self._actor_born = time.monotonic()
-        self._actor_finished = False
 
     # Pykka's extension points
 
@@ -174,15 +176,24 @@ class TaskActor(Actor):
         if other is None or other._actor_exit is not None:
             self._actor_linked_down(ref, KILLED if other is None else cast("ExitReason", other._actor_exit))
             return
-        self._actor_links.add(ref)
-        other._actor_links.add(self._actor_ref)
+        self._actor_link(ref)
+        other._actor_link(self._actor_ref)
 
     def unlink(self, ref: TaskActorRef[Any]) -> None:
         """Undo `link`."""
-        self._actor_links.discard(ref)
+        self._actor_unlink(ref)
         other = ref.actor()
         if other is not None:
-            other._actor_links.discard(self._actor_ref)
+            other._actor_unlink(self._actor_ref)
+
+    def _actor_link(self, ref: TaskActorRef[Any]) -> None:
+        if self._actor_links is None:
+            self._actor_links = set()
+        self._actor_links.add(ref)
+
+    def _actor_unlink(self, ref: TaskActorRef[Any]) -> None:
+        if self._actor_links is not None:
+            self._actor_links.discard(ref)
 
     # The life, run as one task by the system
 
@@ -386,12 +397,12 @@ class TaskActor(Actor):
             logger.error("%s failed", self, exc_info=reason.exception)
         self._actor_fail_askers()
         self._actor_ref.ended.set_if_pending(reason)
-        for ref in list(self._actor_links):
+        links, self._actor_links = self._actor_links, None
+        for ref in links or ():
             other = ref.actor()
             if other is not None:
-                other._actor_links.discard(self._actor_ref)
+                other._actor_unlink(self._actor_ref)
                 other._actor_linked_down(self._actor_ref, reason)
-        self._actor_links.clear()
 
     def _actor_linked_down(self, ref: TaskActorRef[Any], reason: ExitReason) -> None:
         if self.trap_exits:

@@ -238,7 +238,7 @@ class ActorSystem:
         if self._closing or self._loop is None:
             raise RuntimeError("the ActorSystem is not open")
         actor = actor_class(*args, **kwargs)
-        if not hasattr(actor, "_actor_scope"):
+        if not hasattr(actor, "_actor_started"):
             raise TypeError(f"{actor_class.__name__}.__init__ does not call super().__init__()")
         self._adopt(actor, name)
         self.run_soon(self._spawn, actor)

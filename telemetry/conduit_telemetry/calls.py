@@ -28,7 +28,7 @@ from conduit_telemetry.metrics import bounded_tool, instruments
 from conduit_telemetry.redaction import Redactor
 
 _tracer = trace.get_tracer(names.INSTRUMENTATION)
-_open: weakref.WeakSet[_OpenSpan] = weakref.WeakSet()
+_open: set[_OpenSpan] = set()
 _adopted: weakref.WeakSet[Span] = weakref.WeakSet()
 _redactor = Redactor(max_chars=500)
 
@@ -114,6 +114,8 @@ class CallSpan(_OpenSpan):
         taint: frozenset[str],
         principal: str | None = None,
     ) -> None:
+        # Looked up once: a call's content is recorded as a whole or not at all.
+        self._captures = capturing()
         attributes: dict[str, Any] = {
             names.OPERATION_NAME: "execute_tool",
             names.TOOL_NAME: name,
@@ -145,14 +147,19 @@ class CallSpan(_OpenSpan):
         if rule is not None:
             self._decision[names.POLICY_RULE] = rule
 
+    @property
+    def captures(self) -> bool:
+        """Whether the host opted in to have arguments and result recorded."""
+        return self._captures and self.span.is_recording()
+
     def arguments(self, arguments: Any, redactor: Redactor | None = None) -> None:
         """Record the arguments, if the host opted in. `redactor` knows the server's own secrets."""
-        if self.span.is_recording() and capturing():
+        if self.captures:
             self.span.set_attribute(names.TOOL_CALL_ARGUMENTS, encoded(arguments, redactor))
 
     def result(self, result: Any, redactor: Redactor | None = None) -> None:
         """Record the result, if the host opted in."""
-        if self.span.is_recording() and capturing():
+        if self.captures:
             self.span.set_attribute(names.TOOL_CALL_RESULT, encoded(result, redactor))
 
     def abort(self) -> None:
