@@ -8,6 +8,8 @@ whole name: ``*`` matches everything, ``*delete*`` whatever has "delete" in its 
 
 from __future__ import annotations
 
+import inspect
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +17,8 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from conduit_actors.errors import ConfigurationError
+
+logger = logging.getLogger("conduit_actors")
 
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -44,7 +48,8 @@ class Rule:
         taint_by: holds for a call whose taint has a server that this glob matches.
         principal: a glob on the principal.
         annotations: host-declared annotations that the tool must have.
-        when: called with the arguments; in a listing, where there are none, it counts as possible.
+        when: called with the arguments, plain, not async; one that raises denies the call. In a
+            listing, where there are no arguments, it counts as possible.
     """
 
     pattern: str
@@ -76,7 +81,13 @@ class Rule:
             return False
         if any(call.annotations.get(key) != value for key, value in self.annotations.items()):
             return False
-        return self.when is None or call.arguments is None or bool(self.when(call.arguments))
+        if self.when is None or call.arguments is None:
+            return True
+        answer: object = self.when(call.arguments)
+        if inspect.isawaitable(answer):
+            # It would be true whatever it says.
+            raise TypeError(f"the condition of the rule {self} is async")
+        return bool(answer)
 
     @property
     def conditional(self) -> bool:
@@ -234,14 +245,41 @@ PolicySource: TypeAlias = Policy | Callable[[str | None], Policy]
 """A policy, or a function that gives each principal's."""
 
 
+class _BrokenPolicy(Policy):
+    """Stands for a policy that could not be had: it denies everything and says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(deny=["*"])
+        self._reason = reason
+
+    def decide(self, call: PolicyInput) -> Decision:
+        return Decision("deny", self._reason)
+
+
 def policy_for(source: PolicySource, principal: str | None) -> Policy:
-    """The policy of one principal."""
-    return source if isinstance(source, Policy) else source(principal)
+    """The policy of one principal. A function that raises, or gives no `Policy`, leaves one that denies everything."""
+    if isinstance(source, Policy):
+        return source
+    try:
+        policy: object = source(principal)
+    except Exception as error:
+        # The host's own code: it fails closed, and the operator finds the reason in the log.
+        logger.exception("the policy function raised")
+        return _BrokenPolicy(f"the policy failed ({type(error).__name__}); ask the operator")
+    if isinstance(policy, Policy):
+        return policy
+    logger.error("the policy function gave %s, not a Policy", type(policy).__name__)
+    return _BrokenPolicy(f"the policy function gave {type(policy).__name__}; ask the operator")
 
 
 def _first(rules: Sequence[tuple[Action, Rule]], call: PolicyInput) -> Decision:
     for action, one in rules:
-        if one.holds(call):
+        try:
+            holds = one.holds(call)
+        except Exception as error:
+            logger.exception("the condition of the rule %s raised", one)
+            return Decision("deny", f"a rule of the policy failed ({type(error).__name__}); ask the operator", str(one))
+        if holds:
             return Decision(action, f"{_WORDS[action]} by the rule {one}", str(one))
     return _NOTHING_MATCHES
 

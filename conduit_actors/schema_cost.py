@@ -20,15 +20,20 @@ _MAX_VISITS = 200_000
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
-_CHILDREN = (
-    "items",
-    "additionalItems",
-    "contains",
-    "additionalProperties",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
+_STEPS = {
+    "items": "#items",
+    "additionalItems": "#additional",
+    "contains": "#contains",
+    "unevaluatedItems": "#unevaluated",
+    "additionalProperties": ".*additional",
+    "unevaluatedProperties": ".*unevaluated",
+}
+_PATTERN_STEP = ".*pattern"
+_WIDE = frozenset({*_STEPS.values(), _PATTERN_STEP})
 _NAMED = ("properties", "patternProperties", "dependentSchemas")
+
+_MAX_COMPARED = 100_000
+"""Pairs of places that are compared."""
 
 _Place = tuple[str, ...]
 
@@ -45,9 +50,41 @@ def depth_limit(schema: Mapping[str, Any]) -> int | None:
     """
     walk = _Walk(schema)
     walk.visit(schema, (), {})
-    branching = max(walk.returns.values(), default=1)
+    branching = _branching(walk.returns)
     # Telling what is wrong goes through each alternative twice: to see that it fails, and to say why.
     return None if branching < 2 else max(1, int(math.log(_MAX_VISITS, 2 * branching)))
+
+
+_Return = tuple[int, _Place, _Place]
+
+
+def _branching(returns: Counter[_Return]) -> int:
+    """The most ways that lead back to a schema at one place, wider steps that may be for the same value included.
+
+    Raises:
+        TooCostly: there are too many to compare.
+    """
+    wide = [one for one in returns if not _WIDE.isdisjoint((*one[1], *one[2]))]
+    if len(wide) * len(returns) > _MAX_COMPARED:
+        raise TooCostly("it refers to itself in too many places")
+    most = max(returns.values(), default=1)
+    for place, ways in returns.items():
+        meeting = [other for other in wide if other != place and _same_value(other, place)]
+        most = max(most, ways + sum(returns[other] for other in meeting))
+    return most
+
+
+def _same_value(left: _Return, right: _Return) -> bool:
+    return left[0] == right[0] and all(
+        len(one) == len(other) and all(map(_may_meet, one, other))
+        for one, other in ((left[1], right[1]), (left[2], right[2]))
+    )
+
+
+def _may_meet(left: str, right: str) -> bool:
+    """Whether two steps can lead to one value: a property goes by its name and by every pattern, an item by its place
+    and by what holds for all items or for some."""
+    return left == right or (left[0] == right[0] and (left in _WIDE or right in _WIDE))
 
 
 class _Walk:
@@ -60,7 +97,7 @@ class _Walk:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._nodes = 0
-        self.returns: Counter[tuple[int, _Place, _Place]] = Counter()
+        self.returns: Counter[_Return] = Counter()
 
     def visit(self, schema: object, place: _Place, open_at: Mapping[int, _Place]) -> None:
         """`open_at` has the references that are being followed, and the place where each was met."""
@@ -88,16 +125,16 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[object, str]]:
             yield one, ""
     for word in _IN_PLACE:
         yield schema.get(word), ""
-    for word in _CHILDREN:
+    for word in _STEPS:
         for one in _listed(schema.get(word)) or (schema.get(word),):
-            yield one, word
+            yield one, _STEPS[word]
     for number, one in enumerate(_listed(schema.get("prefixItems"))):
         yield one, f"#{number}"
     for word in _NAMED:
         named = schema.get(word)
         if isinstance(named, Mapping):
             for name, one in cast("Mapping[str, Any]", named).items():
-                yield one, {"properties": f".{name}", "patternProperties": "/"}.get(word, "")
+                yield one, {"properties": f".{name}", "patternProperties": _PATTERN_STEP}.get(word, "")
 
 
 def _listed(value: object) -> list[object]:

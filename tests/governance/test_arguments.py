@@ -138,6 +138,13 @@ def forked() -> dict[str, Any]:
     return {**of(n={"$ref": "#/$defs/n"}), "$defs": {"n": {"anyOf": [branch, dict(branch)]}}}
 
 
+def overlapping(*parts: dict[str, Any]) -> dict[str, Any]:
+    """Each level of a value is checked against the same schema once per part."""
+    again: list[dict[str, Any]] = json.loads(json.dumps(parts).replace('"n-again"', '{"$ref": "#/$defs/n"}'))
+    merged = {key: value for one in again for key, value in one.items()} if len(again) == 2 else {"allOf": again}
+    return {**of(n={"$ref": "#/$defs/n"}), "$defs": {"n": {**merged, "required": ["z"]}}}
+
+
 def nested(levels: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for _ in range(levels):
@@ -155,6 +162,12 @@ def nested(levels: int) -> dict[str, Any]:
         (forked(), nested(8)),
         (forked(), nested(90)),
         (of(n={"$ref": "#"}), nested(90)),
+        (overlapping({"properties": {"n": "n-again"}}, {"patternProperties": {"^n": "n-again"}}), nested(90)),
+        (overlapping({"patternProperties": {"^n": "n-again", "n$": "n-again"}}, {}), nested(90)),
+        (
+            overlapping({"properties": {"n": "n-again"}}, {"additionalProperties": "n-again"}, {"type": "object"}),
+            nested(90),
+        ),
         (of(a={"$ref": "#/$defs/a"}) | {"$defs": {"a": {"$ref": "#/$defs/a"}}}, {"a": 1}),
         ({"type": "nonsense"}, {"a": 1}),
         (nested(5_000), {}),

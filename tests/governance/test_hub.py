@@ -179,6 +179,39 @@ async def test_a_policy_per_principal_decides_calls_and_lists_and_can_be_replace
         assert await code(hub, "k__echo", {}, principal="ann") == "denied"
 
 
+def raises(*_: object) -> Any:
+    raise KeyError("a secret of the host's")
+
+
+async def is_async(*_: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        raises,
+        is_async,
+        lambda _: None,
+        Policy(allow=["*"], deny=[rule("k/*", when=raises)]),
+        Policy(allow=[rule("k/*", when=raises)]),
+        Policy(allow=[rule("k/*", when=is_async)]),
+        Policy(allow=["*"], ask=[rule("k/echo", when=raises)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+async def test_a_policy_that_fails_denies(policy: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = kitchen.build()
+    async with open_hub(Server("k", transport=server), policy=policy) as hub:
+        with pytest.raises(errors.Denied) as denial:
+            await hub.call_tool("k__echo", {"text": "x"})
+        assert "secret" not in denial.value.message
+        assert "operator" in denial.value.message
+        await hub.list_tools()
+        assert server.calls == []
+    assert "policy" in caplog.text
+
+
 async def test_what_a_server_says_of_its_own_tools_grants_nothing() -> None:
     server = kitchen.build()
 
