@@ -14,10 +14,10 @@ from conduit_actors.catalogue import Collisions
 from conduit_actors.config_file import load_servers
 from conduit_actors.errors import ConfigurationError
 from conduit_actors.hooks import Hook
-from conduit_actors.hub_actor import AddServer, RemoveServer, RestartServer
+from conduit_actors.hub_actor import AddServer, RemoveServer, RestartServer, UpdateCredentials
 from conduit_actors.limits import Limits
 from conduit_actors.policy import ASK_EVERYTHING, PolicySource
-from conduit_actors.server import Server
+from conduit_actors.server import HeaderProvider, Server
 from conduit_actors.sources import Kind
 from conduit_actors.supervised import SupervisedSource
 
@@ -100,6 +100,27 @@ class Hub(SupervisedSource):
             ConfigurationError: there is no such server.
         """
         await self._all_gone(await self._hub_ref().ask(RestartServer(server_id), block=False))
+
+    async def update_credentials(
+        self,
+        server_id: str,
+        *,
+        headers: Mapping[str, str] | HeaderProvider | None = None,
+        auth: Any = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Replace credentials of a server while it runs; None leaves one as it is, an empty mapping takes it away.
+
+        Over HTTP an open connection uses them from its next request on, and neither a call nor the session is lost. A
+        program has its environment from its start on: with `env` it is restarted. A server that is not up, a parked
+        one too, is tried again at once.
+
+        Raises:
+            ConfigurationError: there is no such server, or it has no use for what is given.
+        """
+        given = {"headers": headers, "auth": auth, "env": env}
+        changes = {name: value for name, value in given.items() if value is not None}
+        await self._all_gone(await self._hub_ref().ask(UpdateCredentials(server_id, changes), block=False))
 
     @staticmethod
     async def _all_gone(events: list[anyio.Event]) -> None:

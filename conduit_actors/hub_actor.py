@@ -16,9 +16,9 @@ Each slot lives in one of these states; every arrow is a message:
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -30,6 +30,7 @@ from conduit_actors.connection import Connection
 from conduit_actors.errors import ConduitError, ConfigurationError, bounded
 from conduit_actors.pin_gate import PinGate
 from conduit_actors.pinning import PinFinding
+from conduit_actors.secrets import hide_also
 from conduit_actors.server import Server
 from conduit_actors.table import ServerTable, Slot, SlotKey
 from conduit_supervision import (
@@ -65,6 +66,17 @@ class RemoveServer:
 @dataclass(frozen=True, slots=True)
 class RestartServer:
     server_id: str
+
+
+_CREDENTIALS = {"url": ("headers", "auth"), "command": ("env",), "transport": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateCredentials:
+    """Go on with these fields of the server replaced: headers, auth, env."""
+
+    server_id: str
+    changes: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,8 @@ class HubActor(TaskActor):
                 await self._connected(message)
             case ToolsChanged(key, client):
                 await self._tools_changed(key, client)
+            case UpdateCredentials(server_id, changes):
+                reply = await self._update_credentials(server_id, changes)
             case ApproveTool(finding):
                 await self._approve(finding)
             case Down(ref, reason):
@@ -212,6 +226,30 @@ class HubActor(TaskActor):
         for slot in self._slots_of(server_id):
             self._set(slot, "starting", connection=None)
             gone.append(self._stop_client(slot, start_again=True))
+        return gone
+
+    async def _update_credentials(self, server_id: str, changes: Mapping[str, Any]) -> list[anyio.Event]:
+        """The events are set when the connections that cannot go on with them are closed."""
+        self._known(server_id)
+        before = self._table.servers[server_id]
+        kind = "url" if before.url is not None else "command" if before.command is not None else "transport"
+        useless = [name for name in changes if name not in _CREDENTIALS[kind]]
+        if useless or not changes:
+            what = " or ".join(useless) or "nothing"
+            raise ConfigurationError(f"the server {server_id!r} has a {kind}, which takes no {what}")
+        server = replace(before, **changes)
+        hide_also(server, before)
+        self._table.servers[server_id] = server
+        gone: list[anyio.Event] = []
+        for slot in self._slots_of(server_id):
+            slot.server = server
+            if slot.connection is not None and "env" not in changes:
+                slot.connection.use(server)
+            elif slot.state != "idle":
+                # A program has its environment from its start on, and what failed with the old ones gets a fresh try.
+                self._set(slot, "starting", connection=None)
+                gone.append(self._stop_client(slot, start_again=True))
+        self._table.touch()
         return gone
 
     async def _start(self, key: SlotKey) -> None:

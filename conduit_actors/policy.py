@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from conduit_actors.errors import ConfigurationError
 
@@ -261,7 +261,7 @@ def policy_for(source: PolicySource, principal: str | None) -> Policy:
     if isinstance(source, Policy):
         return source
     try:
-        policy: object = source(principal)
+        policy = cast("object", source(principal))
     except Exception as error:
         # The host's own code: it fails closed, and the operator finds the reason in the log.
         logger.exception("the policy function raised")

@@ -61,9 +61,9 @@ class Server:
         id: the host's name of the server; policies match ``id/tool``. Not empty, no ``/``.
         url: a Streamable HTTP endpoint.
         headers: sent with each HTTP request; a mapping, or a (plain or async) callable that is asked for each request.
-        auth: an httpx auth object, or a (plain or async) callable that gives a bearer token: it is asked again, once
-            for all waiting requests, when the server answers 401. A callable for `headers`, `auth` or `transport` that
-            takes a parameter is given the principal.
+        auth: an httpx auth object, or a (plain or async) callable that gives a bearer token: it is asked for each
+            request, and again, once for all waiting requests, when the server answers 401. A callable for `headers`,
+            `auth` or `transport` that takes a parameter is given the principal.
         command, args, env, cwd: a local program spoken to over stdio. `env` is added to a small safe set
             (PATH, HOME, ...), not to the whole environment of the host.
         transport: an in-process MCP server object, or an mcp ``Transport``, or a callable that returns a fresh one

@@ -118,6 +118,10 @@ class SyncHub:
         """See `Hub.restart_server`."""
         self._run(self._hub.restart_server, server_id)
 
+    def update_credentials(self, server_id: str, **credentials: Any) -> None:
+        """See `Hub.update_credentials`."""
+        self._run(self._hub.update_credentials, server_id, **credentials)
+
     def tools(self, provider: Any, **options: Any) -> Listing:
         """See `adapters.tools`."""
         from conduit_actors.adapters import tools

@@ -60,6 +60,7 @@ class HttpTransport:
         self.opened = False
         self.on_failure: Callable[[], None] = lambda: None
         self.on_doubt: Callable[[], None] = lambda: None
+        self._client: _McpHttpClient | None = None
         self._context = self._run()
 
     async def __aenter__(self) -> Any:
@@ -75,15 +76,21 @@ class HttpTransport:
         assert self.server.url is not None
         async with anyio.create_task_group() as notices:
             async with (
-                _McpHttpClient(self, notices) as client,
+                _McpHttpClient(self, notices) as self._client,
                 streamable_http_client(
-                    self.server.url, http_client=client, max_sse_event_size=self.server.max_message_bytes
+                    self.server.url, http_client=self._client, max_sse_event_size=self.server.max_message_bytes
                 ) as streams,
             ):
                 yield streams
                 # The cancellations of the last calls are on their way.
-                await client.notices_sent(_CLOSE_SECONDS / 2)
+                await self._client.notices_sent(_CLOSE_SECONDS / 2)
             notices.cancel_scope.cancel()
+
+    def use(self, server: Server) -> None:
+        """Take the headers and the auth of another configuration of the same server, from the next request on."""
+        self.server = server
+        if self._client is not None:
+            self._client.auth = auth_of(server.auth, self.principal) or httpx2.Auth()
 
     def fail(self, error: BaseException) -> None:
         """The connection is of no more use; the first reason counts."""
@@ -100,9 +107,7 @@ class _McpHttpClient(httpx2.AsyncClient):
 
     def __init__(self, transport: HttpTransport, notices: TaskGroup) -> None:
         server = transport.server
-        headers = None if server.headers is None or callable(server.headers) else dict(server.headers)
         super().__init__(
-            headers=headers,
             auth=auth_of(server.auth, transport.principal),
             timeout=httpx2.Timeout(server.connect_timeout, read=_READ_SECONDS),
             # Each call in flight holds one connection; the hub's own limits bound them.
@@ -198,9 +203,11 @@ class _McpHttpClient(httpx2.AsyncClient):
         return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
 
     async def _with_headers(self, request: httpx2.Request) -> httpx2.Request:
-        provider = self._owner.server.headers
-        if callable(provider):
-            request.headers.update(dict(await ask(provider, self._owner.principal)))
+        # For each request, not once for the client: they may be replaced while it is open.
+        headers = self._owner.server.headers
+        if callable(headers):
+            headers = dict(await ask(headers, self._owner.principal))
+        request.headers.update(headers or {})
         return request
 
     async def _send_notice(self, request: httpx2.Request) -> None:

@@ -162,7 +162,7 @@ class _Life:
 
     async def run(self) -> None:
         """The whole life. Never raises."""
-        with self.scope, redacted_logs(self._server):
+        with self.scope, redacted_logs(self.connection):
             await self._run()
 
     async def _run(self) -> None:

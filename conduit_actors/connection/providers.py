@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import anyio
+import anyio.lowlevel
 import httpx2
 
 
@@ -32,8 +33,8 @@ def call(provider: Callable[..., Any], principal: str | None) -> Any:
 class BearerAuth(httpx2.Auth):
     """Sends ``Authorization: Bearer`` with a token from a provider.
 
-    The provider is asked for the first token, and again after a 401: once for all requests that were refused with the
-    same token. Each refused request is sent once more.
+    The provider is asked for each request; requests that come while it is being asked share its answer. After a 401 it
+    is asked again, once for all requests that were refused with the same token, and each of them is sent once more.
     """
 
     requires_response_body = False
@@ -41,23 +42,29 @@ class BearerAuth(httpx2.Auth):
     def __init__(self, provider: Callable[..., Any], principal: str | None) -> None:
         self._provider = provider
         self._principal = principal
-        self._token: str | None = None
+        self._latest: str | None = None
+        self._answers = 0
         self._lock = anyio.Lock()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        used = await self._fresh(None)
+        used = await self._token(refused=None)
         request.headers["Authorization"] = f"Bearer {used}"
         response = yield request
         if response.status_code == 401:
-            request.headers["Authorization"] = f"Bearer {await self._fresh(used)}"
+            request.headers["Authorization"] = f"Bearer {await self._token(refused=used)}"
             yield request
 
-    async def _fresh(self, refused: str | None) -> str:
-        """The token; a new one if the present one is the refused one."""
+    async def _token(self, *, refused: str | None) -> str:
+        answers = self._answers
         async with self._lock:
-            if self._token is None or self._token == refused:
-                self._token = str(await ask(self._provider, self._principal))
-            return self._token
+            # Somebody else's answer came while this one waited; or the refused token is an old one already.
+            shared = self._answers != answers or refused not in (None, self._latest)
+            if self._latest is None or not shared:
+                self._latest = str(await ask(self._provider, self._principal))
+                # Requests that begin at the same time wait for the lock by now, whatever kind of provider it is.
+                await anyio.lowlevel.checkpoint()
+                self._answers += 1
+            return self._latest
 
 
 def auth_of(given: Any, principal: str | None) -> httpx2.Auth | None:

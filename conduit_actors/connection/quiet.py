@@ -9,6 +9,7 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 from conduit_actors.secrets import redactor_for
 from conduit_actors.server import Server
@@ -25,23 +26,31 @@ _LOGGERS = (
     "mcp.shared.jsonrpc_dispatcher",
 )
 
-_server: ContextVar[Server | None] = ContextVar("conduit_logged_server", default=None)
+
+class HasServer(Protocol):
+    """Whoever knows the server as it is configured now: its credentials may be replaced."""
+
+    @property
+    def server(self) -> Server: ...
+
+
+_logged: ContextVar[HasServer | None] = ContextVar("conduit_logged_connection", default=None)
 
 
 @contextmanager
-def redacted_logs(server: Server) -> Generator[None]:
-    """Secrets of the server are taken out of what is logged in here, and in the tasks started in here."""
-    token = _server.set(server)
+def redacted_logs(connection: HasServer) -> Generator[None]:
+    """Secrets of the connection's server are taken out of what is logged in here, and in the tasks started in here."""
+    token = _logged.set(connection)
     try:
         yield
     finally:
-        _server.reset(token)
+        _logged.reset(token)
 
 
 def _redact(record: logging.LogRecord) -> bool:
-    server = _server.get()
-    if server is not None:
-        record.msg, record.args = redactor_for(server).text(record.getMessage()), None
+    connection = _logged.get()
+    if connection is not None:
+        record.msg, record.args = redactor_for(connection.server).text(record.getMessage()), None
     return True
 
 

@@ -28,7 +28,7 @@ from conduit_actors.errors import OutcomeUnknown, ProtocolError, ServerUnavailab
 from conduit_actors.secrets import redactor_for
 from conduit_actors.server import Server
 from conduit_actors.sources import OnProgress
-from conduit_telemetry import names
+from conduit_telemetry import Redactor, names
 
 _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -60,7 +60,6 @@ class Connection:
         self.ending = anyio.Event()
         self.failure: ServerUnavailable | None = None
         self._transport = transport
-        self._redactor = redactor_for(server)
         self.tool_list = ToolList(server)
         self._session: ClientSession | None = None
         self._expected_version = version
@@ -68,6 +67,16 @@ class Connection:
         self._scopes: set[anyio.CancelScope] = set()
         self._heard_at = time.monotonic()
         self.answered = False
+
+    def use(self, server: Server) -> None:
+        """Go on with other credentials of the same server, from the next request on."""
+        self.server = server
+        if isinstance(self._transport, HttpTransport):
+            self._transport.use(server)
+
+    @property
+    def _redactor(self) -> Redactor:
+        return redactor_for(self.server)
 
     # What is known of the other side
 
@@ -169,7 +178,7 @@ class Connection:
         call = CallRecord(on_sent)
         token = current_call.set(call)
         try:
-            with redacted_logs(self.server):
+            with redacted_logs(self):
                 return await self._rounds(self._session, call, tool, arguments, timeout, on_progress, meta)
         except MCPError as failure:
             raise self._explain(failure, call, tool) from failure
@@ -295,7 +304,7 @@ class Connection:
         if self._session is None or self.ending.is_set():
             raise ServerUnavailable(f"the connection to {self.server.id!r} is closed", server_id=self.server.id)
         try:
-            with anyio.fail_after(self.server.connect_timeout), redacted_logs(self.server):
+            with anyio.fail_after(self.server.connect_timeout), redacted_logs(self):
                 return await self.tool_list.read(self._session)
         except TimeoutError as failure:
             text = f"{self.server.id} did not list its tools within {self.server.connect_timeout:g} s"

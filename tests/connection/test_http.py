@@ -90,19 +90,22 @@ async def test_headers_are_asked_for_each_request_and_principal() -> None:
 
 
 async def test_a_token_is_refreshed_once_for_all_refused_calls() -> None:
+    """F108."""
     asked = 0
+    old_for = 1_000
     answers: list[str] = []
 
     async def token() -> str:
         nonlocal asked
         asked += 1
-        await anyio.sleep(0.05)
-        return "old" if asked == 1 else "new"
+        mine = asked
+        await anyio.sleep(0.2)
+        return "old" if mine <= old_for else "new"
 
     with http_server("token=old") as http, anyio.fail_after(30):
-        async with open_connection(http.server(auth=token)) as connection:
-            assert asked == 1
+        async with open_connection(http.server(auth=token, health_interval=None)) as connection:
             await log(http, "token?new")
+            old_for = asked + 1
 
             async def call() -> None:
                 result = await connection.call_tool("echo", {"text": "hi"}, timeout=10)
@@ -111,8 +114,24 @@ async def test_a_token_is_refreshed_once_for_all_refused_calls() -> None:
             async with anyio.create_task_group() as tasks:
                 for _ in range(20):
                     tasks.start_soon(call)
+            # Once for the twenty requests, which are refused, and once for their twenty refusals.
+            assert asked == old_for + 1
     assert answers == ["hi"] * 20
-    assert asked == 2
+
+
+async def test_a_token_is_asked_for_with_each_request() -> None:
+    asked: list[str | None] = []
+
+    def token(principal: str | None) -> str:
+        asked.append(principal)
+        return "right"
+
+    with http_server("token=right") as http, anyio.fail_after(30):
+        async with open_connection(http.server(auth=token, health_interval=None), principal="ada") as connection:
+            before = len(asked)
+            for _ in range(3):
+                await connection.call_tool("echo", {"text": "hi"}, timeout=10)
+            assert asked[before:] == ["ada"] * 3
 
 
 async def test_a_token_that_stays_refused_is_an_error_with_the_status() -> None:
@@ -124,21 +143,19 @@ async def test_a_token_that_stays_refused_is_an_error_with_the_status() -> None:
 
 
 async def test_a_token_provider_that_fails_costs_its_call_only() -> None:
-    asked = 0
+    sealed = False
 
     def token() -> str:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        if sealed:
             raise RuntimeError("the vault is sealed")
         return "right"
 
     with http_server("token=right") as http, anyio.fail_after(30):
         async with open_connection(http.server(auth=token, health_interval=None)) as connection:
-            await log(http, "token?other")
+            sealed = True
             with pytest.raises(ServerUnavailable):
                 await connection.call_tool("echo", {}, timeout=5)
-            await log(http, "token?right")
+            sealed = False
             if not connection.ending.is_set():
                 assert await connection.call_tool("echo", {"text": "hi"}, timeout=5)
 
