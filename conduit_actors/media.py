@@ -86,6 +86,8 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 def visible(text: str) -> str:
     """`text` without what a person would not see and a model would read: zero-width, tag, bidi and control
     characters, ANSI escapes, HTML comments."""
+    if text.isascii() and text.isprintable() and "<!--" not in text:
+        return text
     text = _COMMENT.sub("", _ANSI.sub("", clean_text(text)))
     return "".join(
         character

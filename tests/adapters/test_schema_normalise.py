@@ -75,6 +75,7 @@ def test_hostile_schemas_end_in_a_schema_that_is_taken_or_in_a_refusal(name: str
 @given(schema=wild_schemas)
 @example(schema={"type": "object", "properties": {"a": {"$ref": "#a", "$anchor": "a"}}})
 @example(schema={"properties": {"type": {"const": []}}})
+@example(schema={"properties": {"properties": {}, "type": {"items": {}}}})
 @example(schema={"properties": {"type": {"type": [], "required": ["object"]}}})
 def test_any_json_value_is_repaired_or_refused_and_never_changed(provider: str, schema: Any) -> None:
     convert, check = PROVIDERS[provider]

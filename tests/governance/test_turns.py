@@ -44,7 +44,7 @@ WAYS: list[tuple[str, str, Any, str]] = [
     ("a wrong type", "k__add", {"left": "x", "right": 2}, "invalid_arguments"),
     ("a missing argument", "k__add", {"left": 1}, "invalid_arguments"),
     ("the policy denies", "k__meta", {}, "denied"),
-    ("a rule of the policy breaks", "k__pid", {"break": "it"}, "protocol_error"),
+    ("a rule of the policy breaks", "k__pid", {"break": "it"}, "denied"),
     ("the approver says no", "ask__echo", {"text": "no"}, "denied"),
     ("the approver raises", "ask__echo", {"text": "raise"}, "denied"),
     ("the approver answers nonsense", "ask__echo", {"text": "nonsense"}, "denied"),

@@ -100,8 +100,11 @@ def _single(schema: dict[str, Any]) -> dict[str, Any]:
         of_values = list(dict.fromkeys(type_of_value(value) for value in values))
         names = [name for name in names if name in of_values or (name == "number" and "integer" in of_values)]
         names = names or of_values
+    if not names and "anyOf" not in schema:
+        # Gemini refuses `items` beside anything but the type array.
+        names = ["array"] if "items" in schema else ["object"] if "properties" in schema else []
     if not names:
-        return schema
+        return {key: value for key, value in schema.items() if key not in _OF_TYPE["array"]}
     if len(names) == 1:
         return {**{key: schema[key] for key in schema if key not in _SPECIFIC}, **_typed(schema, names[0])}
     outer = {key: value for key, value in schema.items() if key not in _SPECIFIC and key != "anyOf"}

@@ -1,7 +1,8 @@
 """Non-strict schemas that a provider accepts: repaired where the meaning is clear, refused where it is not.
 
 "Not strict" is not "anything goes": one bad definition makes a provider refuse the whole request. What each provider
-refuses, and how sure that is, stands in docs/schemas.md. All functions here end on any JSON value, and never change it.
+refuses, and how sure that is, stands in docs/providers.md. All functions here end on any JSON value, and never
+change it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from conduit_actors.adapters.schemas.gemini import finish_json, finish_openapi
 from conduit_actors.adapters.schemas.renames import ANTHROPIC_KEY, GEMINI_KEY, Renames
 from conduit_actors.adapters.schemas.roots import root_object
 from conduit_actors.adapters.schemas.walker import Rules, Walker
+from conduit_actors.adapters.schemas.words import readable
 from conduit_actors.errors import UnsupportedSchema
 
 Dialect: TypeAlias = Literal["json", "openapi"]
@@ -90,7 +92,7 @@ def _normalised(schema: object, rules: Rules) -> Normalised:
         schema = {}
     if not isinstance(schema, Mapping):
         raise UnsupportedSchema("not an object schema")
-    given = cast("Mapping[str, Any]", schema)
+    given = readable(cast("Mapping[str, Any]", schema))
     walker = Walker(given, rules)
     root, note = root_object(given, walker.changed, keep_conditions=rules.keep_conditions)
     made = walker.walk(root)

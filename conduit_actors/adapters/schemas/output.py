@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from conduit_actors.adapters.schemas.normalise import GEMINI_JSON, OPENAI, Normalised
 from conduit_actors.adapters.schemas.walker import Rules, Walker
+from conduit_actors.adapters.schemas.words import readable
 from conduit_actors.errors import UnsupportedSchema
 
 
@@ -32,6 +33,6 @@ def _repaired(schema: object, rules: Rules) -> Normalised:
     # An output is not an argument object: the root may be a union, or of any type, and its keys are the server's own.
     if not isinstance(schema, Mapping):
         raise UnsupportedSchema("not an object schema")
-    root = cast("Mapping[str, Any]", schema)
+    root = readable(cast("Mapping[str, Any]", schema))
     walker = Walker(root, rules)
     return Normalised(walker.walk(root), walker.changes)

@@ -40,6 +40,7 @@ from conduit_actors.adapters.schemas.pointers import (
     type_of_value,
     types_of,
 )
+from conduit_actors.adapters.schemas.words import readable
 from conduit_actors.errors import UnsupportedSchema
 
 FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
@@ -77,7 +78,7 @@ def strict_schema(schema: object) -> StrictSchema:
     """
     if not isinstance(schema, Mapping):
         raise UnsupportedSchema("not an object schema")
-    root = cast("Schema", schema)
+    root = readable(cast("Schema", schema))
     try:
         body = root_body(root)
         converted = _Compiler(root).compile(body)
