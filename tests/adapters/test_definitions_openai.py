@@ -92,8 +92,9 @@ def test_output_schemas_are_said_where_asked_for() -> None:
 
 @pytest.mark.parametrize("option", ["defer", "namespaces", "output_schemas"])
 def test_chat_has_none_of_it(option: str) -> None:
+    options: dict[str, Any] = {option: True}
     with pytest.raises(ConfigurationError):
-        openai.tools(offer("a/x"), api="chat", **{option: True})
+        openai.tools(offer("a/x"), api="chat", **options)
 
 
 @pytest.mark.parametrize("profile", ["mistral", "ollama", "vllm", "cohere", "groq", Profile(strict=False)])
