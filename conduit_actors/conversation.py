@@ -18,8 +18,9 @@ from conduit_actors.errors import ConfigurationError
 from conduit_actors.sources import Source
 from conduit_actors.toolset import ToolSet
 
-_KEPT = {"source", "provider", "response", "toolset", "api", "null_paths", "principal", "taint"}
+_KEPT = {"source", "provider", "response", "toolset", "api", "null_paths", "principal", "taint", "search", "dialect"}
 _OPTIONS = frozenset(inspect.signature(execute_tool_calls).parameters) - _KEPT
+_LISTING_OPTIONS = frozenset(inspect.signature(tools).parameters) - _KEPT | {"search", "dialect"}
 
 
 class Conversation:
@@ -46,7 +47,7 @@ class Conversation:
         *,
         api: Api = None,
         principal: str | None = None,
-        strict: Literal["auto"] | bool = "auto",
+        strict: Literal["auto"] | bool | None = None,
         cache_control: anthropic.CacheControl = None,
         prefix: str | None = None,
         limit: int | None = None,
@@ -57,13 +58,13 @@ class Conversation:
 
         Args:
             taint: servers whose output is in the model's context from the start.
-            options: for each turn; those of `adapters.execute_tool_calls`, e.g. `call_timeout` or `assigns`.
-            The others are those of `adapters.tools`.
+            options: those of `adapters.tools`, e.g. `search` or `defer`, and, for each turn, those of
+                `adapters.execute_tool_calls`, e.g. `call_timeout` or `assigns`.
 
         Raises:
             ConfigurationError: the provider or an option is not known, or the source is not open.
         """
-        unknown = sorted(set(options) - _OPTIONS)
+        unknown = sorted(options.keys() - _OPTIONS - _LISTING_OPTIONS)
         if unknown:
             raise ConfigurationError(f"a conversation has no option {', '.join(unknown)}")
         listing_options: dict[str, Any] = {
@@ -74,8 +75,10 @@ class Conversation:
             "cache_control": cache_control,
             "prefix": prefix,
             "limit": limit,
+            **{name: value for name, value in options.items() if name in _LISTING_OPTIONS},
         }
-        conversation = cls(source, await tools(source, **listing_options), listing_options, options)
+        each_turn = {name: value for name, value in options.items() if name in _OPTIONS}
+        conversation = cls(source, await tools(source, **listing_options), listing_options, each_turn)
         conversation.add_taint(taint)
         return conversation
 

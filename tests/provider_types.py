@@ -14,7 +14,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
     from anthropic.types import ToolParam, ToolResultBlockParam
     from google.genai.types import FunctionDeclaration, Part
     from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionToolMessageParam
-    from openai.types.responses import FunctionToolParam
+    from openai.types.responses import FunctionToolParam, NamespaceToolParam
     from openai.types.responses.response_input_param import FunctionCallOutput
 
     types: dict[str, Any] = {
@@ -23,6 +23,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
         "chat.tool": ChatCompletionFunctionToolParam,
         "chat.result": ChatCompletionToolMessageParam,
         "responses.tool": FunctionToolParam,
+        "responses.namespace": NamespaceToolParam,
         "responses.result": FunctionCallOutput,
         "gemini.tool": FunctionDeclaration,
         "gemini.result": Part,

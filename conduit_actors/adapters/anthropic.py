@@ -10,42 +10,126 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from conduit_actors.adapters.content import NO_OUTPUT, Part, Structured, Text, error_text, parts_of
-from conduit_actors.adapters.definitions import DESCRIPTION_CHARS, Definitions, description, with_description
+from conduit_actors.adapters.deferral import Defer, deferred
+from conduit_actors.adapters.definitions import (
+    DESCRIPTION_CHARS,
+    Definitions,
+    Fallback,
+    Strict,
+    description,
+    with_description,
+)
+from conduit_actors.adapters.examples import InputExamples, fitting
 from conduit_actors.adapters.parsing import Parsed, as_mapping, mappings, once_each, read_call, split, tool_of
-from conduit_actors.adapters.schemas.normalise import for_anthropic
+from conduit_actors.adapters.schemas.anthropic_strict import AnthropicStrict, Budgets, Planned, plan
+from conduit_actors.adapters.schemas.normalise import Normalised, for_anthropic
 from conduit_actors.errors import ConfigurationError, UnsupportedSchema
 from conduit_actors.results import Outcome, ToolCall
-from conduit_actors.toolset import ToolSet
+from conduit_actors.toolset import ExposedTool, ToolSet
 
 CacheControl: TypeAlias = Literal["last", "5m", "1h"] | Mapping[str, Any] | None
+ToolSearch: TypeAlias = Literal["bm25", "regex"] | None
 
 _RUNS = frozenset({None, "tool_use"})
 """Stop reasons of a turn whose calls may run; Anthropic's own runner runs tools on ``tool_use`` only."""
 
 
 def tools(
-    toolset: ToolSet, cache_control: CacheControl = None, *, description_limit: int = DESCRIPTION_CHARS
+    toolset: ToolSet,
+    cache_control: CacheControl = None,
+    *,
+    strict: Strict = False,
+    budgets: Budgets | None = None,
+    defer: Defer = False,
+    tool_search: ToolSearch = "bm25",
+    input_examples: InputExamples | None = None,
+    eager_input_streaming: bool = False,
+    description_limit: int = DESCRIPTION_CHARS,
 ) -> Definitions:
     """``{"name", "description", "input_schema"}`` for each tool, in the tool set's order.
 
     Args:
-        cache_control: "last" marks the last tool, so that the whole list is cached as a prefix of the prompt; "5m" or
-            "1h" do so with that time to live; a dict is put there as it is.
+        cache_control: "last" marks the last tool that is not deferred, so that the list is cached as a prefix of the
+            prompt; "5m" or "1h" do so with that time to live; a dict is put there as it is.
+        strict: "auto" makes tools strict as long as the budgets of a request last, and reports the others as
+            fallbacks; True leaves the others out; False (the default: the schemas are kept 24 hours by Anthropic, and
+            must hold no health data) makes none strict.
+        budgets: of a request; None: those documented on 2026-12-01.
+        defer: which tools a model finds by search only: True, or exposed names and patterns. Costs no prompt cache.
+        tool_search: Anthropic's search tool that goes with them; None: the host searches itself, and answers with
+            ``tool_reference`` blocks. Then one tool at least is not deferred, as the API demands.
+        input_examples: exposed name -> examples of arguments. One that does not fit the schema is left out; with tool
+            search all are, as the API does not take both.
+        eager_input_streaming: stream arguments as they are made; they may then be cut JSON, which is answered with an
+            error.
+
+    Raises:
+        ConfigurationError: an option has no such value.
     """
     made = Definitions()
-    for tool in toolset:
-        try:
-            schema = for_anthropic(tool.input_schema)
-        except UnsupportedSchema as refusal:
-            made.exclude(tool, str(refusal))
-            continue
-        made.changed(tool, schema.changes)
-        text = description(tool, description_limit, schema.note)
-        made.append({**with_description({"name": tool.name}, text), "input_schema": schema.schema})
     mark = _cache_mark(cache_control)
+    later = deferred(toolset.names, defer)
+    searched = bool(later) and tool_search is not None
+    planned = plan([tool.input_schema for tool in toolset], budgets) if strict else (Planned(None),) * len(toolset)
+    for tool, found in zip(toolset, planned, strict=True):
+        schema = _schema(tool, found, strict, made)
+        if schema is None:
+            continue
+        changes = list(schema.changes)
+        definition: dict[str, Any] = {
+            **with_description({"name": tool.name}, description(tool, description_limit, schema.note)),
+            "input_schema": schema.schema,
+        }
+        if isinstance(schema, AnthropicStrict):
+            definition["strict"] = True
+        examples = (input_examples or {}).get(tool.name)
+        if examples and searched:
+            changes.append("input examples were left out: tool search does not take them")
+        elif examples:
+            kept, left_out = fitting(examples, schema.schema, schema.renames)
+            changes.extend(left_out)
+            if kept:
+                definition["input_examples"] = kept
+        if eager_input_streaming:
+            definition["eager_input_streaming"] = True
+        if tool.name in later:
+            definition["defer_loading"] = True
+        made.changed(tool, changes)
+        made.append(definition)
+    if searched and made:
+        made.insert(0, _search_tool(tool_search))
+    elif made and all("defer_loading" in one for one in made):
+        del made[0]["defer_loading"]
+        made.changes[made[0]["name"]] = (*made.changes.get(made[0]["name"], ()), "not deferred: one tool must not be")
     if mark is not None and made:
-        made[-1] = {**made[-1], "cache_control": mark}
+        last = max(index for index, one in enumerate(made) if "defer_loading" not in one)
+        made[last] = {**made[last], "cache_control": mark}
     return made
+
+
+def _schema(
+    tool: ExposedTool, found: Planned, strict: Strict, made: Definitions
+) -> AnthropicStrict | Normalised | None:
+    """The tool's schema, strict if it was planned so, or None if the tool cannot be offered."""
+    if found.strict is not None:
+        return found.strict
+    if strict is True:
+        made.exclude(tool, f"it cannot be strict: {found.reason}")
+        return None
+    try:
+        normal = for_anthropic(tool.input_schema)
+    except UnsupportedSchema as refusal:
+        made.exclude(tool, str(refusal))
+        return None
+    if strict:
+        made.fallbacks.append(Fallback(tool.name, found.reason, tuple(found.path)))
+    return normal
+
+
+def _search_tool(kind: ToolSearch) -> dict[str, Any]:
+    if kind not in ("bm25", "regex"):
+        raise ConfigurationError(f"tool_search is 'bm25', 'regex' or None, not {kind!r}")
+    return {"type": f"tool_search_tool_{kind}_20251119", "name": f"tool_search_tool_{kind}"}
 
 
 def _cache_mark(given: CacheControl) -> dict[str, Any] | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from conduit_actors.adapters.schemas.nulls import Path
 from conduit_actors.media import visible
 from conduit_actors.toolset import ExcludedTool, ExposedTool, ToolSet
+
+Strict: TypeAlias = Literal["auto"] | bool
 
 DESCRIPTION_CHARS = 4_096
 """The guide's cap of 4 KiB on a description; providers that document less have their own."""

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 import anyio
 
 from conduit_actors.adapters import anthropic, bedrock, gemini, openai
 from conduit_actors.adapters.content import Structured
-from conduit_actors.adapters.definitions import Definitions, Fallback, prefixed
+from conduit_actors.adapters.deferral import Defer
+from conduit_actors.adapters.definitions import Fallback, Strict, prefixed
+from conduit_actors.adapters.examples import InputExamples
 from conduit_actors.adapters.parsing import Parsed, Rejected
+from conduit_actors.adapters.profiles import ProfileLike
+from conduit_actors.adapters.rendering import Api, Options, Provider, counts_of, limit_of, render, warnings_of
+from conduit_actors.adapters.schemas.anthropic_strict import Budgets
+from conduit_actors.adapters.search import Unwrapped, pair, unwrap
 from conduit_actors.errors import ConduitError, ConfigurationError, Denied, ProtocolError
-from conduit_actors.results import Outcome, ToolCall
+from conduit_actors.results import Outcome, ToolCall, ToolResult
 from conduit_actors.sources import OnProgress, Shape, Source, resolve
 from conduit_actors.toolset import ExcludedTool, ToolSet
-from conduit_telemetry import notice, turn_span
+from conduit_telemetry import turn_span
 
 logger = logging.getLogger("conduit_actors.adapters")
-
-Provider: TypeAlias = Literal["anthropic", "openai", "gemini", "bedrock"]
-Api: TypeAlias = Literal["chat", "responses"] | None
-
-_rendered: weakref.WeakKeyDictionary[ToolSet, dict[object, Definitions]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,10 @@ class Listing:
         fallbacks: tools that could not be strict, and why.
         excluded: tools that are not offered, and why.
         changes: exposed name -> what was changed in its schema.
-        warnings: limits of the provider that the list comes near or exceeds.
+        warnings: limits of the provider that the list exceeds.
+        counts: tools, strict, deferred, changed, fallbacks, excluded (by the provider's rules).
+        limit: tools that a request may have, as far as is known.
+        search: the tools are the pair that finds and calls all those of the tool set.
     """
 
     tools: list[dict[str, Any]]
@@ -49,6 +52,11 @@ class Listing:
     excluded: Sequence[ExcludedTool] = ()
     changes: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     warnings: Sequence[str] = ()
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    limit: int | None = None
+    search: bool = False
+    dialect: Literal["json", "openapi"] = "json"
+    structured: Structured | None = None
     source: Any = field(default=None, repr=False)
     provider: Provider = "anthropic"
     api: Api = None
@@ -61,6 +69,9 @@ class Listing:
             "api": self.api,
             "null_paths": self.null_paths,
             "principal": self.principal,
+            "search": self.search,
+            "dialect": self.dialect,
+            "structured": self.structured,
         }
         return await execute_tool_calls(self.source, self.provider, response, **{**known, **options})
 
@@ -82,22 +93,28 @@ class ToolCallResults:
     server_ids: tuple[str, ...] = ()
 
 
-TOOL_LIMITS = {"openai": 128, "gemini": 512, "anthropic": 10_000, "bedrock": None}
-"""Tools per request: OpenAI's is reported, not documented; Gemini's and Anthropic's are documented (2026-12-01)."""
-
-
 async def tools(
     source: Source | str,
     provider: Provider,
     *,
     api: Api = None,
     principal: str | None = None,
-    strict: Literal["auto"] | bool = "auto",
-    cache_control: anthropic.CacheControl = None,
     prefix: str | None = None,
     limit: int | None = None,
+    search: bool = False,
+    strict: Strict | None = None,
+    cache_control: anthropic.CacheControl = None,
     description_limit: int | None = None,
     dialect: Literal["json", "openapi"] = "json",
+    defer: Defer = False,
+    tool_search: anthropic.ToolSearch = "bm25",
+    budgets: Budgets | None = None,
+    input_examples: InputExamples | None = None,
+    eager_input_streaming: bool = False,
+    namespaces: bool = False,
+    output_schemas: bool = False,
+    profile: ProfileLike = None,
+    tool_limit: int | None = None,
 ) -> Listing:
     """List a source's tools as a provider's tool definitions.
 
@@ -105,17 +122,41 @@ async def tools(
         source: a hub, a client, or the name of one.
         api: "chat" or "responses"; needed for OpenAI.
         principal: on whose behalf.
-        strict: OpenAI's strict mode, see `openai.tools`.
-        cache_control: Anthropic's prompt caching, see `anthropic.tools`.
         prefix: put before each name; for a client's tools.
         limit: offer at most so many; the rest is in `Listing.excluded`.
+        search: offer two tools instead of all: one that finds tools, one that calls them. `Listing.execute` reads
+            their calls; each is governed, validated and routed as a call of the tool itself.
+        strict: see `openai.tools` and `anthropic.tools`. None: "auto" for OpenAI, False for Anthropic.
+        cache_control, tool_search, budgets, input_examples, eager_input_streaming: Anthropic's, see `anthropic.tools`.
         description_limit: characters of a description; None: the provider's.
         dialect: Gemini's, see `gemini.tools`.
+        defer: which tools the provider's tool search loads later: Anthropic and OpenAI Responses.
+        namespaces, profile: OpenAI's, see `openai.tools`.
+        output_schemas: say output schemas: OpenAI Responses and Gemini.
+        tool_limit: how many tools a request may have before `Listing.warnings` says so; None: what is known.
 
     Raises:
         ConfigurationError: the provider or an option is not known, or the source is not open.
     """
     _check(provider, api)
+    options = Options(
+        strict=strict,
+        cache_control=cache_control,
+        description_limit=description_limit,
+        dialect=dialect,
+        defer=defer,
+        tool_search=tool_search,
+        budgets=budgets,
+        input_examples=input_examples,
+        eager_input_streaming=eager_input_streaming,
+        namespaces=namespaces,
+        output_schemas=output_schemas,
+        profile=profile,
+        tool_limit=tool_limit,
+    )
+    options.check(provider)
+    if search and (defer or namespaces or output_schemas or strict is True):
+        raise ConfigurationError("search=True offers two open tools: no defer, namespaces, output_schemas, strict=True")
     found = resolve(source)
     toolset = await found.list_tools(principal=principal)
     left_out: list[ExcludedTool] = []
@@ -129,7 +170,8 @@ async def tools(
             namespaced=toolset.namespaced,
             server_info=toolset.server_info,
         )
-    made = _render(toolset, provider, api, strict, cache_control, description_limit, dialect)
+    made = render(pair(toolset) if search else toolset, provider, api, options)
+    counts = counts_of(made)
     return Listing(
         tools=list(made),
         toolset=toolset,
@@ -137,49 +179,17 @@ async def tools(
         fallbacks=tuple(made.fallbacks),
         excluded=(*toolset.excluded, *left_out, *made.excluded),
         changes=made.changes,
-        warnings=_warnings(provider, made),
+        warnings=warnings_of(provider, counts["tools"], options),
+        counts=counts,
+        limit=limit_of(provider, options),
+        search=search,
+        dialect=dialect,
+        structured="prefer" if output_schemas else None,
         source=found,
         provider=provider,
         api=api,
         principal=principal,
     )
-
-
-def _render(
-    toolset: ToolSet,
-    provider: Provider,
-    api: Api,
-    strict: Literal["auto"] | bool,
-    cache_control: anthropic.CacheControl,
-    description_limit: int | None,
-    dialect: Literal["json", "openapi"],
-) -> Definitions:
-    """Definitions are made once per tool set and options: turn after turn they are the same bytes."""
-    mark = tuple(sorted(cache_control.items())) if isinstance(cache_control, Mapping) else cache_control
-    key = (provider, api, strict, mark, description_limit, dialect)
-    cached = _rendered.setdefault(toolset, {})
-    if key not in cached:
-        cut: dict[str, Any] = {} if description_limit is None else {"description_limit": description_limit}
-        if provider == "anthropic":
-            cached[key] = anthropic.tools(toolset, cache_control, **cut)
-        elif provider == "openai":
-            cached[key] = openai.tools(toolset, api=cast("openai.Api", api), strict=strict, **cut)
-        elif provider == "gemini":
-            cached[key] = gemini.tools(toolset, dialect=dialect, **cut)
-        else:
-            cached[key] = bedrock.tools(toolset, **cut)
-        for fallback in cached[key].fallbacks:
-            tool = toolset.get(fallback.name)
-            server_id = None if tool is None else tool.server_id
-            notice("strict_fallback", server_id=server_id, tool=fallback.name, reason=fallback.reason)
-    return cached[key]
-
-
-def _warnings(provider: Provider, made: Definitions) -> tuple[str, ...]:
-    limit = TOOL_LIMITS[provider]
-    if limit is None or len(made) <= limit:
-        return ()
-    return (f"{len(made)} tools: {provider} is known to refuse a request with more than {limit}; see limit=",)
 
 
 async def execute_tool_calls(
@@ -203,6 +213,8 @@ async def execute_tool_calls(
     on_progress: OnProgress | None = None,
     index: int = 0,
     multimodal: bool = False,
+    search: bool = False,
+    dialect: Literal["json", "openapi"] = "json",
 ) -> ToolCallResults:
     """Run all calls of a model's turn and answer every one of them, in the model's order.
 
@@ -219,6 +231,8 @@ async def execute_tool_calls(
         taint: servers whose output is in the model's context already.
         index: which choice or candidate.
         multimodal: Gemini 3: images and PDFs beside the response.
+        search: the model was offered the pair of ``tools(search=True)``.
+        dialect: in which Gemini was offered the tools.
 
     Raises:
         ConfigurationError: the caller's own misuse. Nothing else is raised, whatever the calls do.
@@ -231,8 +245,9 @@ async def execute_tool_calls(
     if offered is None:
         await found.list_tools(principal=principal)  # wakes lazy servers
         offered = found.known_tools(principal)
-    parsed = _parse(provider, response, offered, api, null_paths, index)
-    outcomes: list[Outcome | None] = [one.error if isinstance(one, Rejected) else None for one in parsed]
+    asked = _parse(provider, response, pair(offered) if search else offered, api, null_paths, index, dialect)
+    parsed = [unwrap(one, offered) for one in asked] if search else asked
+    outcomes: list[Outcome | None] = [_known(one) for one in parsed]
     places = None if max_concurrency is None else anyio.CapacityLimiter(max_concurrency)
 
     async def run(position: int, call: ToolCall) -> None:
@@ -284,7 +299,7 @@ async def execute_tool_calls(
     finished = [cast("Outcome", one) for one in outcomes]
     results = [
         _answer(provider, call, one, api, structured, error_prefix, multimodal)
-        for call, one in zip(parsed, finished, strict=True)
+        for call, one in zip(asked, finished, strict=True)
     ]
     servers = [
         one.server_id
@@ -295,6 +310,13 @@ async def execute_tool_calls(
     return ToolCallResults(results, halted, finished, tuple(dict.fromkeys(servers)))
 
 
+def _known(one: Unwrapped) -> Outcome | None:
+    """What needs no call: a refusal, or what a search found."""
+    if isinstance(one, Rejected):
+        return one.error
+    return one if isinstance(one, ToolResult) else None
+
+
 def _parse(
     provider: Provider,
     response: object,
@@ -302,13 +324,14 @@ def _parse(
     api: Api,
     null_paths: Mapping[str, Sequence[Sequence[str]]] | None,
     index: int,
+    dialect: Literal["json", "openapi"],
 ) -> list[Parsed]:
     if provider == "anthropic":
         return anthropic.parse(response, toolset)
     if provider == "openai":
         return openai.parse(response, toolset, api=cast("openai.Api", api), null_paths=null_paths, index=index)
     if provider == "gemini":
-        return gemini.parse(response, toolset, index=index)
+        return gemini.parse(response, toolset, dialect=dialect, index=index)
     return bedrock.parse(response, toolset)
 
 

@@ -9,7 +9,8 @@ from conduit_actors.adapters.content import Media, Part, Structured, Text, error
 from conduit_actors.adapters.definitions import DESCRIPTION_CHARS, Definitions, description
 from conduit_actors.adapters.parsing import Parsed, as_mapping, mappings, once_each, read_call, split, tool_of
 from conduit_actors.adapters.schemas.normalise import Dialect, for_gemini
-from conduit_actors.errors import UnsupportedSchema
+from conduit_actors.adapters.schemas.output import for_gemini_response
+from conduit_actors.errors import ConfigurationError, UnsupportedSchema
 from conduit_actors.results import Outcome, ToolCall
 from conduit_actors.toolset import ToolSet
 
@@ -18,12 +19,24 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 """What ``functionResponse.parts`` takes with Gemini 3 (google-genai 3.6.1); no GIF."""
 
 
-def tools(toolset: ToolSet, *, dialect: Dialect = "json", description_limit: int = DESCRIPTION_CHARS) -> Definitions:
+def tools(
+    toolset: ToolSet,
+    *,
+    dialect: Dialect = "json",
+    output_schemas: bool = False,
+    description_limit: int = DESCRIPTION_CHARS,
+) -> Definitions:
     """The function declarations; wrap them as ``{"functionDeclarations": tools}``, and not at all when there are none.
 
     Args:
         dialect: "json" sends ``parametersJsonSchema``; "openapi" the older ``parameters``, for the Live API.
+        output_schemas: say each tool's output schema, as ``responseJsonSchema``; the "json" dialect only.
+
+    Raises:
+        ConfigurationError: output schemas in the "openapi" dialect.
     """
+    if output_schemas and dialect != "json":
+        raise ConfigurationError("output_schemas needs dialect='json'")
     made = Definitions()
     for tool in toolset:
         try:
@@ -41,6 +54,8 @@ def tools(toolset: ToolSet, *, dialect: Dialect = "json", description_limit: int
         elif schema.schema.get("properties"):
             # An object without properties is refused there: a function without parameters has none at all.
             declaration["parameters"] = schema.schema
+        if output_schemas and tool.output_schema is not None:
+            declaration["responseJsonSchema"] = for_gemini_response(tool.output_schema).schema
         made.append(declaration)
     return made
 

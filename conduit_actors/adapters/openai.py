@@ -6,22 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from conduit_actors.adapters.content import Part, Structured, Text, error_text, parts_of, text_of
+from conduit_actors.adapters.deferral import Defer, deferred
 from conduit_actors.adapters.definitions import (
     DESCRIPTION_CHARS,
     Definitions,
     Fallback,
+    Strict,
     description,
     with_description,
 )
+from conduit_actors.adapters.namespaces import exposed, grouped
 from conduit_actors.adapters.parsing import Parsed, as_mapping, mappings, once_each, read_call, split
+from conduit_actors.adapters.profiles import ProfileLike, profile_of, without
 from conduit_actors.adapters.schemas.normalise import for_openai
+from conduit_actors.adapters.schemas.output import for_responses
 from conduit_actors.adapters.schemas.strict import StrictSchema, strict_schema
 from conduit_actors.errors import ConfigurationError, UnsupportedSchema
 from conduit_actors.results import Outcome, ToolCall
 from conduit_actors.toolset import ExposedTool, ToolSet
 
 Api: TypeAlias = Literal["chat", "responses"]
-Strict: TypeAlias = Literal["auto"] | bool
 NullPaths: TypeAlias = Mapping[str, Sequence[Sequence[str]]]
 
 CHAT_DESCRIPTION_CHARS = 1_024
@@ -33,29 +37,65 @@ _CHAT_RUNS = frozenset({None, "stop", "tool_calls", "function_call"})
 """A forced function ends with "stop"; "length" and "content_filter" cut calls off."""
 
 
-def tools(toolset: ToolSet, *, api: Api, strict: Strict = "auto", description_limit: int | None = None) -> Definitions:
+def tools(
+    toolset: ToolSet,
+    *,
+    api: Api,
+    strict: Strict = "auto",
+    defer: Defer = False,
+    namespaces: bool = False,
+    output_schemas: bool = False,
+    profile: ProfileLike = None,
+    description_limit: int | None = None,
+) -> Definitions:
     """Function tools, each with ``strict`` said: when it is left out the Responses API tries and silently falls back.
 
     Args:
         api: "chat" or "responses".
         strict: "auto" falls back to ``strict: false`` for a schema that cannot be converted; True leaves such a tool
             out; False converts nothing.
+        defer: responses: which tools a model finds by search only: True, or exposed names and patterns. OpenAI's own
+            tool search is added.
+        namespaces: responses: one namespace per server.
+        output_schemas: responses: say each tool's output schema. It is about text outputs, so answer with
+            ``structured="prefer"``.
+        profile: chat: a server that speaks OpenAI's API but differs: a name of `profiles.PROFILES`, or a `Profile`.
         description_limit: characters; None: 1,024 for chat, 4,096 for responses.
+
+    Raises:
+        ConfigurationError: the API does not have an option.
     """
     _check_api(api)
+    if api == "chat" and (defer or namespaces or output_schemas):
+        raise ConfigurationError("Chat Completions has no defer, namespaces or output_schemas; see search=True")
+    server = profile_of(profile)
     limit = description_limit or (CHAT_DESCRIPTION_CHARS if api == "chat" else DESCRIPTION_CHARS)
+    later = deferred(toolset.names, defer)
     made = Definitions()
+    functions: list[dict[str, Any]] = []
     for tool in toolset:
-        converted = _converted(tool, strict, made)
+        converted = _converted(tool, strict if server.strict else False, made)
         if converted is None:
             continue
         is_strict, schema, note = converted
-        function = {
+        function: dict[str, Any] = {
             **with_description({"name": tool.name}, description(tool, limit, note)),
-            "parameters": schema,
-            "strict": is_strict,
+            "parameters": without(schema, server.dropped) if is_strict else schema,
         }
-        made.append({"type": "function", "function": function} if api == "chat" else {"type": "function", **function})
+        if server.strict:
+            function["strict"] = is_strict
+        if tool.name in later:
+            function["defer_loading"] = True
+        if output_schemas and tool.output_schema is not None:
+            function["output_schema"] = for_responses(tool.output_schema).schema
+        functions.append(function)
+    if api == "chat":
+        made.extend({"type": "function", "function": one} for one in functions)
+        return made
+    functions = [{"type": "function", **one} for one in functions]
+    made.extend(grouped(toolset, functions) if namespaces else functions)
+    if later and functions:
+        made.append({"type": "tool_search"})
     return made
 
 
@@ -93,7 +133,7 @@ def parse(
     """
     _check_api(api)
     body = as_mapping(response)
-    found = _chat_calls(body, index) if api == "chat" else _response_calls(body)
+    found = _chat_calls(body, index) if api == "chat" else _response_calls(body, toolset)
     return once_each(
         [
             read_call(
@@ -138,7 +178,7 @@ def _chat_calls(body: Mapping[str, Any], index: int) -> list[_Found]:
     return found
 
 
-def _response_calls(body: Mapping[str, Any]) -> list[_Found]:
+def _response_calls(body: Mapping[str, Any], toolset: ToolSet) -> list[_Found]:
     status = body.get("status")
     turn = None if status in (None, "completed") else f"the response is {str(status)[:60]!r}"
     found: list[_Found] = []
@@ -148,7 +188,8 @@ def _response_calls(body: Mapping[str, Any]) -> list[_Found]:
         state = item.get("status")
         not_run = turn or (None if state in (None, "completed") else f"the call is {str(state)[:60]!r}")
         call_id = str(item.get("call_id") or item.get("id") or f"call_{position}")
-        found.append((call_id, item.get("name"), item.get("arguments"), not_run, {}))
+        name = exposed(toolset, item.get("name"), item.get("namespace"))
+        found.append((call_id, name, item.get("arguments"), not_run, {}))
     return found
 
 

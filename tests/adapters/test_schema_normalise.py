@@ -290,6 +290,13 @@ def test_gemini_a_nullable_array_keeps_items_beside_array() -> None:
     assert in_openapi == {"description": "d", "type": "ARRAY", "items": {"type": "STRING"}, "nullable": True}
 
 
+@pytest.mark.parametrize("provider", ["gemini json", "gemini openapi"])
+@pytest.mark.parametrize("said", [{"const": []}, {"enum": [[]]}, {"enum": ["a", [1]]}, {"enum": [{}, []]}])
+def test_gemini_an_array_that_only_a_value_tells_of_has_items(provider: str, said: Any) -> None:
+    convert, check = PROVIDERS[provider]
+    check(convert(obj(a=said, b={"type": "array", "items": said})).schema)
+
+
 def test_gemini_a_union_of_types_becomes_any_of() -> None:
     in_json, in_openapi = both({"type": ["string", "integer"], "minLength": 1, "minimum": 1})
     assert in_json == {"anyOf": [TEXT, {"type": "integer", "minimum": 1}]}

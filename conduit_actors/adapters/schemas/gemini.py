@@ -51,7 +51,7 @@ def finish_json(schema: dict[str, Any], changed: Changed) -> dict[str, Any]:
     if textual and schema.get("format") not in (None, *_TEXT_FORMATS):
         del schema["format"]
         changed("formats that Gemini does not know were left out")
-    return _single(schema)
+    return _single(schema, {})
 
 
 def finish_openapi(schema: dict[str, Any], changed: Changed) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def finish_openapi(schema: dict[str, Any], changed: Changed) -> dict[str, Any]:
     if schema.get("format") not in (None, *_OPENAPI_FORMATS):
         del schema["format"]
         changed("formats that Gemini does not know were left out")
-    return _upper(_nullable(_single(schema)))
+    return _upper(_nullable(_single(schema, {"type": "STRING"})))
 
 
 def _reduced(schema: dict[str, Any], known: frozenset[str], changed: Changed) -> dict[str, Any]:
@@ -92,8 +92,12 @@ def _merge(schema: dict[str, Any], branch: dict[str, Any]) -> None:
             schema.setdefault(key, value)
 
 
-def _single(schema: dict[str, Any]) -> dict[str, Any]:
-    """One type per node: several become ``anyOf``, each with the keywords that belong to it."""
+def _single(schema: dict[str, Any], anything: dict[str, Any]) -> dict[str, Any]:
+    """One type per node: several become ``anyOf``, each with the keywords that belong to it.
+
+    Args:
+        anything: a schema that any value fits, for an array whose type only its enum told.
+    """
     values = cast("list[Any] | None", schema.get("enum"))
     names = list(types_of(schema))
     if values is not None:
@@ -106,15 +110,15 @@ def _single(schema: dict[str, Any]) -> dict[str, Any]:
     if not names:
         return {key: value for key, value in schema.items() if key not in _OF_TYPE["array"]}
     if len(names) == 1:
-        return {**{key: schema[key] for key in schema if key not in _SPECIFIC}, **_typed(schema, names[0])}
+        return {**{key: schema[key] for key in schema if key not in _SPECIFIC}, **_typed(schema, names[0], anything)}
     outer = {key: value for key, value in schema.items() if key not in _SPECIFIC and key != "anyOf"}
     if "anyOf" in schema:
         # The branches say more than the list of types.
         return {**outer, "anyOf": schema["anyOf"]}
-    return {**outer, "anyOf": [_typed(schema, name) for name in names]}
+    return {**outer, "anyOf": [_typed(schema, name, anything) for name in names]}
 
 
-def _typed(schema: dict[str, Any], name: str) -> dict[str, Any]:
+def _typed(schema: dict[str, Any], name: str, anything: dict[str, Any]) -> dict[str, Any]:
     """One type, with the keywords and the enum values that belong to it. Enums are of strings and numbers only."""
     belongs = _OF_TYPE.get(name, frozenset())
     made: dict[str, Any] = {"type": name, **{key: value for key, value in schema.items() if key in belongs}}
@@ -124,6 +128,8 @@ def _typed(schema: dict[str, Any], name: str) -> dict[str, Any]:
     values = [value for value in listed(schema.get("enum")) if type_of_value(value) in kinds]
     if values and name in ("string", "integer", "number"):
         made["enum"] = values
+    if name == "array":
+        made.setdefault("items", dict(anything))
     return made
 
 
