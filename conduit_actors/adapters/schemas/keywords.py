@@ -7,11 +7,20 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import jsonschema_rs
+
 from conduit_actors.adapters.schemas.pointers import cleaned, listed, mapping, sendable, too_deep
+
+_REGEX = jsonschema_rs.Draft202012Validator({"format": "regex"}, validate_formats=True)
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and sendable(value)
+
+
+def is_regex(value: Any) -> bool:
+    """Whether a value is a regular expression of ECMA-262, the dialect of JSON Schema 2020-12; Python's is another."""
+    return _is_text(value) and _REGEX.is_valid(value)
 
 
 def _is_bool(value: Any) -> bool:
@@ -56,7 +65,8 @@ def _is_dependency(value: Any) -> bool:
 
 
 LITERALS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("pattern", "format", "contentEncoding", "contentMediaType"), _is_text),
+    "pattern": is_regex,
+    **dict.fromkeys(("format", "contentEncoding", "contentMediaType"), _is_text),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_number),
     "multipleOf": _is_positive,
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),

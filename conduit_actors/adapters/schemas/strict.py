@@ -22,6 +22,7 @@ from conduit_actors.adapters.schemas.combine import (
     inline_reference,
     union_branches,
 )
+from conduit_actors.adapters.schemas.keywords import is_regex
 from conduit_actors.adapters.schemas.limits import check_limits
 from conduit_actors.adapters.schemas.null_paths import Path, find_null_paths
 from conduit_actors.adapters.schemas.pointers import (
@@ -274,7 +275,7 @@ def _constraints(schema: Schema, names: list[str], where: Where) -> dict[str, An
             made[key] = value
     if "string" in names:
         pattern = schema.get("pattern")
-        if isinstance(pattern, str) and sendable(pattern) and not _NOT_TAKEN.search(pattern):
+        if is_regex(pattern) and not _NOT_TAKEN.search(pattern):
             made["pattern"] = pattern
         if isinstance(schema.get("format"), str) and schema["format"] in FORMATS:
             made["format"] = schema["format"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from conduit_actors.adapters.schemas.keywords import is_literal, repaired_literals
+from conduit_actors.adapters.schemas.keywords import is_literal, is_regex, repaired_literals
 from conduit_actors.adapters.schemas.pointers import (
     DEFINITIONS,
     Where,
@@ -282,8 +282,10 @@ class Walker:
             found = {
                 str(name): self._node(one, depth + 1)
                 for name, one in mapping(value).items()
-                if isinstance(one, Mapping) and is_literal(name)
+                if isinstance(one, Mapping) and (is_regex(name) if keyword == "patternProperties" else is_literal(name))
             }
+            if len(found) < len(mapping(value)):
+                self.changed(f"{keyword} with a wrong name or without a schema was left out")
             if found:
                 schema[keyword] = found
             else:
