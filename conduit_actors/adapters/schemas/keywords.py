@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import jsonschema_rs
 
@@ -18,7 +18,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and sendable(value)
 
 
-def is_regex(value: Any) -> bool:
+def is_regex(value: Any) -> TypeGuard[str]:
     """Whether a value is a regular expression of ECMA-262, the dialect of JSON Schema 2020-12; Python's is another."""
     return _is_text(value) and _REGEX.is_valid(value)
 
