@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -12,11 +14,18 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import anyio.to_thread
 
-from conduit_actors.approval_store import ApprovalKey, ApprovalStore, Remembered
+from conduit_actors.approval_store import ApprovalKey, Remembered
 from conduit_actors.errors import Denied, bounded
+from conduit_actors.host_faults import kind_and_place
 
-_THREADS = 256
-"""Plain approvers that may block at once; they have threads of their own, since a person may take minutes."""
+logger = logging.getLogger(__name__)
+
+_THREADS = 32
+"""Plain approvers that may block at once for one principal, in threads of their own: a person may take minutes, and
+one principal's people hold up no other's."""
+
+_STORE_THREADS = 4
+"""A store writes to a disk; more at once would not make it faster."""
 
 _MARGIN = 0.1
 """Share of the time that is left, and at most so many seconds: the denial is to come before the call's deadline."""
@@ -87,7 +96,9 @@ class Approvals:
         self._timeout = timeout
         self._session = set[ApprovalKey]()
         self._always: Remembered = set[ApprovalKey]() if always is None else always
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads: dict[str | None, anyio.CapacityLimiter] = {}
+        self._using = Counter[str | None]()
+        self._store_threads: anyio.CapacityLimiter | None = None
 
     async def approve(self, request: ApprovalRequest) -> None:
         """Return if the call may run.
@@ -120,15 +131,43 @@ class Approvals:
         if answer.remember == "session":
             self._session.add(key)
         elif answer.remember == "always":
-            await self._off_loop(self._always.add, key)
+            await self._remember(key)
 
     async def _remembered(self, key: ApprovalKey) -> bool:
-        return bool(await self._off_loop(self._always.__contains__, key))
+        try:
+            return bool(await self._off_loop(self._always.__contains__, key))
+        except Exception as error:  # noqa: BLE001 - the host's store raises what it likes
+            # What cannot be looked up was not approved: ask again.
+            logger.error("the approval store cannot be read: %s", kind_and_place(error))
+            return False
+
+    async def _remember(self, key: ApprovalKey) -> None:
+        try:
+            await self._off_loop(self._always.add, key)
+        except Exception as error:  # noqa: BLE001 - the host's store raises what it likes
+            # This call was approved all the same; the next one is asked for again.
+            logger.error("the approval store cannot be written: %s", kind_and_place(error))
 
     async def _off_loop(self, method: Callable[[ApprovalKey], Any], key: ApprovalKey) -> Any:
-        if isinstance(self._always, ApprovalStore):
-            return await anyio.to_thread.run_sync(method, key)
-        return method(key)
+        if isinstance(self._always, set):
+            return method(key)
+        if self._store_threads is None:
+            self._store_threads = anyio.CapacityLimiter(_STORE_THREADS)
+        return await anyio.to_thread.run_sync(method, key, limiter=self._store_threads)
+
+    async def _in_thread(self, on_ask: Approver, request: ApprovalRequest) -> object:
+        """A plain approver may block, e.g. on a prompt; it is abandoned when the call's deadline passes."""
+        principal = request.principal
+        self._using[principal] += 1
+        try:
+            limiter = self._threads.get(principal)
+            if limiter is None:
+                limiter = self._threads[principal] = anyio.CapacityLimiter(_THREADS)
+            return await anyio.to_thread.run_sync(on_ask, request, abandon_on_cancel=True, limiter=limiter)
+        finally:
+            self._using[principal] -= 1
+            if not self._using[principal]:
+                del self._using[principal], self._threads[principal]
 
     async def _ask(self, on_ask: Approver, request: ApprovalRequest) -> object:
         try:
@@ -136,13 +175,11 @@ class Approvals:
             if inspect.iscoroutinefunction(on_ask) or inspect.iscoroutinefunction(call):
                 answer: object = on_ask(request)
             else:
-                # A plain approver may block, e.g. on a prompt; abandoned when the call's deadline passes.
-                if self._threads is None:
-                    self._threads = anyio.CapacityLimiter(_THREADS)
-                answer = await anyio.to_thread.run_sync(on_ask, request, abandon_on_cancel=True, limiter=self._threads)
+                answer = await self._in_thread(on_ask, request)
             return await answer if inspect.isawaitable(answer) else answer
         except Exception as error:
             # The approver is the host's own code; that it failed is all that the model may know.
+            logger.error("the approver raised %s", kind_and_place(error))
             raise self._denied(
                 request, f"the call of {request.tool} was not approved: the approver failed ({type(error).__name__})"
             ) from error

@@ -8,12 +8,11 @@ from itertools import islice
 from typing import Any, NoReturn, cast
 
 import jsonschema_rs
-from pydantic_core import to_json
 
 from conduit_actors.errors import InvalidArguments, bounded
+from conduit_actors.json_values import MAX_DEPTH, plain_json
 from conduit_actors.schema_cost import TooCostly, depth_limit
 
-_MAX_DEPTH = 100
 _MAX_ERRORS = 3
 
 
@@ -42,11 +41,23 @@ def parse_arguments(value: object, *, max_chars: int = 10_000_000, max_echo: int
         raise InvalidArguments(f"the arguments must be a JSON object, not {_kind(parsed)}")
     arguments = cast("dict[str, Any]", parsed)
     if _too_deep(arguments):
-        raise InvalidArguments(f"the arguments are nested more than {_MAX_DEPTH} levels deep")
+        raise InvalidArguments(f"the arguments are nested more than {MAX_DEPTH} levels deep")
     return arguments
 
 
 def _loads(text: str, max_echo: int) -> object:
+    try:
+        return _strictly(text)
+    except RecursionError:
+        raise InvalidArguments("the arguments are nested too deeply") from None
+    except ValueError as error:
+        echo = text if len(text) <= max_echo else f"{text[:max_echo]}..."
+        raise InvalidArguments(f"the arguments are not valid JSON: {error}. They were: {echo}") from None
+
+
+def _strictly(text: str) -> object:
+    """What the text says, if it is JSON and says it once."""
+
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not JSON")
 
@@ -58,13 +69,7 @@ def _loads(text: str, max_echo: int) -> object:
             raise ValueError(f"the key {twice[:80]!r} is given twice")
         return found
 
-    try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except RecursionError:
-        raise InvalidArguments("the arguments are nested too deeply") from None
-    except ValueError as error:
-        echo = text if len(text) <= max_echo else f"{text[:max_echo]}..."
-        raise InvalidArguments(f"the arguments are not valid JSON: {error}. They were: {echo}") from None
+    return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
 
 
 def _kind(value: object) -> str:
@@ -72,7 +77,7 @@ def _kind(value: object) -> str:
     return words.get(_json_type(value), type(value).__name__)
 
 
-def _too_deep(value: object, levels: int = _MAX_DEPTH) -> bool:
+def _too_deep(value: object, levels: int = MAX_DEPTH) -> bool:
     level: list[object] = [value]
     for _ in range(levels):
         level = [
@@ -86,18 +91,6 @@ def _too_deep(value: object, levels: int = _MAX_DEPTH) -> bool:
         if not level:
             return False
     return True
-
-
-def check_json(arguments: Mapping[str, Any]) -> None:
-    """Return if the arguments can be sent as JSON at all, whatever their schema says.
-
-    Raises:
-        InvalidArguments: they hold what JSON does not have, such as bytes that are no text or half a surrogate pair.
-    """
-    try:
-        to_json(arguments)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArguments(f"the arguments are not JSON: {bounded(str(error), 200)}") from None
 
 
 class ArgumentValidator:
@@ -273,7 +266,7 @@ def _repair_object(
     root: Mapping[str, Any], schema: Mapping[str, Any], value: Mapping[str, Any], depth: int
 ) -> dict[str, Any]:
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or depth > _MAX_DEPTH:
+    if not isinstance(properties, Mapping) or depth > MAX_DEPTH:
         return dict(value)
     known = cast("Mapping[str, Any]", properties)
     given = schema.get("required")
@@ -302,14 +295,15 @@ def _repair_value(root: Mapping[str, Any], schema: object, value: Any, depth: in
     if isinstance(value, dict):
         return _repair_object(root, resolved, cast("dict[str, Any]", value), depth)
     items: object = resolved.get("items")
-    if isinstance(value, list) and isinstance(items, Mapping) and depth <= _MAX_DEPTH:
+    if isinstance(value, list) and isinstance(items, Mapping) and depth <= MAX_DEPTH:
         return [_repair_value(root, cast("object", items), item, depth + 1) for item in cast("list[Any]", value)]
     return cast("Any", value)
 
 
 def _decoded(text: str) -> Any:
+    # As strict as with arguments that come as text: what JSON does not have stays the text that it is.
     try:
-        return json.loads(text)
+        return plain_json(_strictly(text))
     except (ValueError, RecursionError):
         return text
 

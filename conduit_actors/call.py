@@ -19,10 +19,11 @@ import anyio
 
 from conduit_actors.admission import Place
 from conduit_actors.approvals import ApprovalRequest, frozen_copy, same_arguments
-from conduit_actors.arguments import check_json, check_output
+from conduit_actors.arguments import check_output
 from conduit_actors.connection import Connection, begin_own_span, end_own_span
 from conduit_actors.errors import ConduitError, Denied, OutcomeUnknown, ServerUnavailable, UnknownTool
 from conduit_actors.hooks import HookCall
+from conduit_actors.json_values import plain_arguments
 from conduit_actors.policy import PolicyInput
 from conduit_actors.results import ToolResult
 from conduit_actors.runtime import Runtime
@@ -138,15 +139,13 @@ async def _run_admitted(runtime: Runtime, request: CallRequest, span: CallSpan, 
             answer = await runtime.hooks.run_before(_hook_call(request, arguments))
         if isinstance(answer, ToolResult):
             return await _finish(runtime, request, arguments, answer)
-        if not same_arguments(answer.arguments, arguments):
-            arguments = frozen_copy(answer.arguments)
-            if validator is not None:
-                arguments = validator.repair(arguments)
+        changed = plain_arguments(answer.arguments)
+        if not same_arguments(changed, arguments):
+            arguments = changed if validator is None else validator.repair(changed)
             # An approval is for the arguments that the approver saw.
             await _authorise(runtime, server, request, arguments, span, place)
     if validator is not None:
         validator.validate(arguments)
-    check_json(arguments)
     result = await _send(runtime, server, request, arguments)
     if validator is not None and validator.problem is not None:
         result = dataclasses.replace(result, warnings=(*result.warnings, f"the arguments: {validator.problem}"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import fspath
-from typing import Any
+from typing import Any, TypeVar
 
+import anyio
 import anyio.to_thread
 
 from conduit_actors.errors import ConfigurationError
@@ -15,6 +16,9 @@ from conduit_actors.server import Server
 from conduit_telemetry import notice
 
 Tools = Sequence[Mapping[str, Any]]
+T = TypeVar("T")
+
+_THREADS = 4
 
 
 class PinGate:
@@ -23,6 +27,7 @@ class PinGate:
     def __init__(self) -> None:
         self._stores: dict[object, PinStore] = {}
         self._told: set[tuple[str, str, str]] = set()
+        self._threads: anyio.CapacityLimiter | None = None
 
     async def check(self, server: Server, tools: Tools) -> tuple[PinFinding, ...]:
         """What differs from the approved definitions. If that cannot be told, every tool is held back."""
@@ -30,7 +35,7 @@ class PinGate:
         if store is None or not tools:
             return ()
         try:
-            findings = await anyio.to_thread.run_sync(store.check, server.id, tools)
+            findings = await self._off_loop(store.check, server.id, tools)
         except sqlite3.Error as error:
             text = f"the pin store cannot be used ({type(error).__name__})"
             findings = [
@@ -52,9 +57,15 @@ class PinGate:
             raise ConfigurationError(f"the tools of {server.id!r} are not pinned: give the server pin=")
         for tool in tools:
             if tool["name"] == finding.tool and fingerprint(tool) == finding.fingerprint:
-                await anyio.to_thread.run_sync(store.approve, server.id, tool)
+                await self._off_loop(store.approve, server.id, tool)
                 return
         raise ConfigurationError(f"{server.id}/{finding.tool} is gone, or has changed again since; look at it again")
+
+    async def _off_loop(self, method: Callable[..., T], *args: Any) -> T:
+        # Not anyio's shared threads, which the host's own blocking code may use up.
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(method, *args, limiter=self._threads)
 
     def _store(self, server: Server) -> PinStore | None:
         pin = server.pin

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 from conduit_actors.errors import ConfigurationError
+from conduit_actors.host_faults import kind_and_place
 
 logger = logging.getLogger("conduit_actors")
 
@@ -262,9 +263,9 @@ def policy_for(source: PolicySource, principal: str | None) -> Policy:
         return source
     try:
         policy = cast("object", source(principal))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the host's own code raises what it likes
         # The host's own code: it fails closed, and the operator finds the reason in the log.
-        logger.exception("the policy function raised")
+        logger.error("the policy function raised %s", kind_and_place(error))
         return _BrokenPolicy(f"the policy failed ({type(error).__name__}); ask the operator")
     if isinstance(policy, Policy):
         return policy
@@ -276,8 +277,8 @@ def _first(rules: Sequence[tuple[Action, Rule]], call: PolicyInput) -> Decision:
     for action, one in rules:
         try:
             holds = one.holds(call)
-        except Exception as error:
-            logger.exception("the condition of the rule %s raised", one)
+        except Exception as error:  # noqa: BLE001 - the host's own code raises what it likes
+            logger.error("the condition of the rule %s raised %s", one, kind_and_place(error))
             return Decision("deny", f"a rule of the policy failed ({type(error).__name__}); ask the operator", str(one))
         if holds:
             return Decision(action, f"{_WORDS[action]} by the rule {one}", str(one))
@@ -310,10 +311,17 @@ def _whole(pattern: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _glob(pattern: str) -> re.Pattern[str]:
-    # Runs of stars are one star: it keeps matching linear enough for patterns that somebody typed.
-    parts = re.split(r"(\*+|\?)", pattern)
-    translated = [".*" if part.startswith("*") else "." if part == "?" else re.escape(part) for part in parts if part]
-    return re.compile("".join(translated) + r"\Z", re.DOTALL)
+    # The names are a server's. What stands between two stars is looked for once, at its first place, and that is not
+    # taken back (an atomic group), so no name keeps a pattern busy for longer than its length.
+    first, *others = ("".join(map(_literal, part)) for part in re.split(r"\*+", pattern))
+    if not others:
+        return re.compile(first + r"\Z", re.DOTALL)
+    *middle, last = others
+    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + f".*{last}\\Z", re.DOTALL)
+
+
+def _literal(character: str) -> str:
+    return "." if character == "?" else re.escape(character)
 
 
 ASK_EVERYTHING = Policy(ask=["*"])

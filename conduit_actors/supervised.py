@@ -35,13 +35,13 @@ from conduit_actors.errors import (
     ConduitError,
     ConfigurationError,
     Denied,
-    InvalidArguments,
     ServerUnavailable,
     Timeout,
     UnknownTool,
 )
 from conduit_actors.hooks import Hook
 from conduit_actors.hub_actor import ApproveTool, ClientsSupervisor, HubActor, Start
+from conduit_actors.json_values import plain_arguments
 from conduit_actors.limits import Limits
 from conduit_actors.names import SEPARATOR, sanitise
 from conduit_actors.pinning import PinFinding
@@ -311,12 +311,10 @@ class SupervisedSource:
         started = time.perf_counter()
         deadline = anyio.current_time() + seconds
         tool = await self._resolve(name, toolset, principal)
-        if arguments is not None and not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidArguments("the arguments must be a JSON object", server_id=tool.server_id, tool=tool.tool)
         request = CallRequest(
             call_id=call_id or f"{_CALL_PREFIX}{next(_call_numbers)}",
             tool=tool,
-            arguments=dict(arguments or {}),
+            arguments=plain_arguments(arguments),
             principal=principal,
             assigns=dict(assigns) if assigns else {},
             taint=frozenset(taint),

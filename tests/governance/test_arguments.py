@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conduit_actors import errors
-from conduit_actors.arguments import ArgumentValidator, check_json, check_output, parse_arguments
+from conduit_actors.arguments import ArgumentValidator, check_output, parse_arguments
+from conduit_actors.json_values import plain_arguments
+from no_json import NOT_JSON
 
 
 def refusal(arguments: Any, schema: dict[str, Any]) -> str:
@@ -196,15 +198,24 @@ def test_recursive_schemas_of_the_honest_kind_are_checked_at_any_depth() -> None
     assert validator.fault({"n": {"n": ["fine"]}}) is None
 
 
-@pytest.mark.parametrize("value", [b"\xff", object(), "\ud800"])
+@pytest.mark.parametrize("value", NOT_JSON.values(), ids=NOT_JSON)
 def test_what_json_does_not_have_is_refused_whatever_the_schema_says(value: Any) -> None:
-    assert "not JSON" in refusal({"a": value}, of(a={"type": "integer"}))
-    with pytest.raises(errors.InvalidArguments):
-        check_json({"a": value})
-    circular: dict[str, Any] = {}
-    circular["a"] = circular
-    with pytest.raises(errors.InvalidArguments):
-        check_json(circular)
+    with pytest.raises(errors.InvalidArguments, match="not JSON") as caught:
+        plain_arguments({"a": value})
+    assert len(caught.value.message) < 300
+
+
+@given(st.dictionaries(st.text(), json_values))
+def test_json_is_copied_as_it_is(arguments: dict[str, Any]) -> None:
+    copied = plain_arguments(arguments)
+    assert copied == arguments
+    assert copied is not arguments
+
+
+def test_text_that_is_no_strict_json_is_not_decoded() -> None:
+    validator = ArgumentValidator(of(p={"type": "object"}))
+    for text in ('{"a": NaN}', '{"a": 1e999}', '{"a": 1, "a": 2}', '{"a":' * 200 + "1" + "}" * 200, '{"a": "\\ud800"}'):
+        assert validator.repair({"p": text}) == {"p": text}
 
 
 def test_output_that_does_not_fit_is_a_warning() -> None:
