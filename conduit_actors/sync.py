@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from os import PathLike
 from types import TracebackType
@@ -12,6 +12,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from conduit_actors.errors import ConfigurationError
 from conduit_actors.hub import Hub
+from conduit_actors.pinning import PinFinding
+from conduit_actors.policy import PolicySource
 from conduit_actors.results import ToolResult
 from conduit_actors.server import Server
 from conduit_actors.status import HubStatus
@@ -19,6 +21,7 @@ from conduit_actors.toolset import ToolSet
 
 if TYPE_CHECKING:
     from conduit_actors.adapters.facade import Listing, ToolCallResults
+    from conduit_actors.conversation import Conversation
 
 
 class SyncHub:
@@ -77,13 +80,15 @@ class SyncHub:
                 self._stack.close()
 
     def _run(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        if self._portal is None:
-            raise ConfigurationError(f"{self._hub.name!r} is not open: use `with`")
-
         async def call() -> Any:
             return await function(*args, **options)
 
-        return self._portal.call(call)
+        return self._run_plain(call)
+
+    def _run_plain(self, function: Callable[..., Any], *args: Any) -> Any:
+        if self._portal is None:
+            raise ConfigurationError(f"{self._hub.name!r} is not open: use `with`")
+        return self._portal.call(function, *args)
 
     @property
     def hub(self) -> Hub:
@@ -101,6 +106,18 @@ class SyncHub:
     def list_tools(self, principal: str | None = None) -> ToolSet:
         """See `Hub.list_tools`."""
         return self._run(self._hub.list_tools, principal)
+
+    def known_tools(self, principal: str | None = None) -> ToolSet:
+        """See `Hub.known_tools`."""
+        return self._run_plain(self._hub.known_tools, principal)
+
+    def approve_tool(self, finding: PinFinding) -> None:
+        """See `Hub.approve_tool`."""
+        self._run(self._hub.approve_tool, finding)
+
+    def set_policy(self, policy: PolicySource | None) -> None:
+        """See `Hub.set_policy`."""
+        self._run_plain(self._hub.set_policy, policy)
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> ToolResult:
         """See `Hub.call_tool`."""
@@ -133,3 +150,47 @@ class SyncHub:
         from conduit_actors.adapters import execute_tool_calls
 
         return self._run(execute_tool_calls, self._hub, provider, response, **options)
+
+    def conversation(self, provider: Any, **options: Any) -> SyncConversation:
+        """See `Hub.conversation`; the methods of this one block as well."""
+        return SyncConversation(self._run(self._hub.conversation, provider, **options), self._run)
+
+
+class SyncConversation:
+    """A `Conversation` whose methods block. Made by `SyncHub.conversation`."""
+
+    def __init__(self, conversation: Conversation, run: Callable[..., Any]) -> None:
+        self._conversation = conversation
+        self._run = run
+
+    @property
+    def listing(self) -> Listing:
+        """See `Conversation.listing`."""
+        return self._conversation.listing
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """See `Conversation.tools`."""
+        return self._conversation.tools
+
+    @property
+    def toolset(self) -> ToolSet:
+        """See `Conversation.toolset`."""
+        return self._conversation.toolset
+
+    @property
+    def taint(self) -> frozenset[str]:
+        """See `Conversation.taint`."""
+        return self._conversation.taint
+
+    def add_taint(self, server_ids: Collection[str]) -> None:
+        """See `Conversation.add_taint`."""
+        self._conversation.add_taint(server_ids)
+
+    def refresh(self) -> bool:
+        """See `Conversation.refresh`."""
+        return self._run(self._conversation.refresh)
+
+    def execute(self, response: object, **options: Any) -> ToolCallResults:
+        """See `Conversation.execute`."""
+        return self._run(self._conversation.execute, response, **options)

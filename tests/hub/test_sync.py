@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kitchen
-from conduit_actors import Server, SyncHub, errors
+from conduit_actors import PinStore, Policy, Server, SyncHub, errors
 from support import EVERYTHING, stdio
 
 
@@ -41,3 +41,25 @@ async def test_it_works_in_a_running_loops_thread(anyio_backend: str) -> None:
     with SyncHub("inside", servers=[Server("k", transport=kitchen.build())], policy=EVERYTHING) as hub:
         hub.wait_ready(timeout=10)
         assert hub.call_tool("k__echo", {"text": "hi"}).text == "hi"
+
+
+def test_pins_policy_and_a_conversation_without_a_loop() -> None:
+    server = Server("k", transport=kitchen.build(), pin=PinStore(hold_new=True))
+    with SyncHub("pinned", servers=[server], policy=EVERYTHING) as hub:
+        hub.wait_ready(timeout=10)
+        assert not hub.list_tools()
+        (finding,) = [one for one in hub.status()["k"].pins if one.tool == "echo"]
+        hub.approve_tool(finding)
+        assert hub.list_tools().names == ("k__echo",)
+        conversation = hub.conversation("anthropic", principal="ann", call_timeout=30)
+        assert [tool["name"] for tool in conversation.tools] == ["k__echo"]
+        call = {"type": "tool_use", "id": "a", "name": "k__echo", "input": {"text": "hi"}}
+        results = conversation.execute({"content": [call]})
+        assert not results.results[0].get("is_error")
+        assert conversation.taint == {"k"}
+        hub.set_policy(Policy(deny=["*"]))
+        assert conversation.refresh()
+        assert conversation.tools == []
+        assert len(hub.known_tools()) == 1
+        conversation.add_taint(["web"])
+        assert conversation.taint == {"k", "web"}
