@@ -51,15 +51,26 @@ def checked(schema: Any) -> None:
         assert jsonschema_rs.is_valid({"format": "regex"}, pattern, validate_formats=True), pattern
 
 
+SUBSCHEMAS = {
+    *("items", "prefixItems", "contains", "additionalProperties", "propertyNames"),
+    *("unevaluatedItems", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
+}
+
+
 def patterns_of(schema: Any) -> list[str]:
+    """The regular expressions in a schema; a property may be called like a keyword."""
     if isinstance(schema, list):
         return [pattern for one in schema for pattern in patterns_of(one)]
     if not isinstance(schema, dict):
         return []
-    own = [schema["pattern"]] if isinstance(schema.get("pattern"), str) else []
-    named = list(schema.get("patternProperties", {})) if isinstance(schema.get("patternProperties"), dict) else []
-    inner = [one for key, one in schema.items() if key not in ("enum", "const", "default", "examples")]
-    return [*own, *named, *patterns_of(inner)]
+    found = [schema["pattern"]] if isinstance(schema.get("pattern"), str) else []
+    for key, inner in schema.items():
+        if key in ("properties", "patternProperties", "dependentSchemas", "$defs") and isinstance(inner, dict):
+            found += list(inner) if key == "patternProperties" else []
+            found += patterns_of(list(inner.values()))
+        elif key in SUBSCHEMAS:
+            found += patterns_of(inner)
+    return found
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -94,6 +105,9 @@ def test_hostile_schemas_end_in_a_schema_that_is_taken_or_in_a_refusal(name: str
 @example(schema={"type": "object", "properties": {"a": {"$ref": "#a", "$anchor": "a"}}})
 @example(schema={"properties": {"type": {"const": []}}})
 @example(schema={"patternProperties": {"?": {}}})
+@example(schema={"properties": {"type": [], "patternProperties": {"[": None}}})
+@example(schema={"a": {"patternProperties": {"?": None}}})
+@example(schema={"properties": {"pattern": {"default": "["}, "default": {"pattern": "a"}}})
 @example(schema={"properties": {"a": {"type": "string", "pattern": "a**"}}})
 @example(schema={"properties": {"a": {"type": "string", "pattern": r"^\p{L}+$"}}})
 @example(schema={"properties": {"properties": {}, "type": {"items": {}}}})
